@@ -7,6 +7,7 @@ indented lines that are aligned. The sections Args, Returns and Raises are left 
 import ast
 import inspect
 import re
+import sys
 import textwrap
 from functools import cache
 
@@ -88,15 +89,37 @@ class _FullNames(ast.NodeTransformer):
         return ast.Name(f"~{full}") if full else node
 
 
+def _source(thing):
+    return ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
+
+
+def _fields(thing):
+    """Return the arguments of a dataclass, as the source of its fields has them."""
+    types = {}
+    for base in reversed(thing.__mro__[:-1]):
+        scope = vars(sys.modules[base.__module__])
+        for node in (n for n in _source(base).body if isinstance(n, ast.AnnAssign)):
+            setter = getattr(scope.get(ast.unparse(node.annotation)), "__set__", None)
+            annotation = _source(setter).args.args[-1].annotation if setter else node.annotation
+            types[node.target.id] = ast.unparse(_FullNames(scope).visit(annotation))
+    shown = []
+    for name, parameter in inspect.signature(thing).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        shown.append(f"{name}: {types[name]}{default}")
+    return ", ".join(shown)
+
+
 def signature(app, what, name, thing, options, arguments, result):
     """Return a signature as the source has it: with the names of types, not what they stand for."""
     function = inspect.unwrap(thing.__init__ if inspect.isclass(thing) else thing)
     if arguments is None or not inspect.isfunction(function):
         return None
     try:
-        node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        node = _source(function)
     except OSError:  # the constructor of a dataclass has no source
-        return None
+        return f"({_fields(thing)})", None
     node = _FullNames(function.__globals__).visit(node)
     static = any(getattr(d, "id", None) == "staticmethod" for d in node.decorator_list)
     if what != "function" and not static:

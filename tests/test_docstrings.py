@@ -10,6 +10,8 @@ import pytest
 
 import pd_core as pd
 
+from .docstring_rows import TRAINING
+
 ORDER = "Args", "Returns", "Raises"
 SECTION = re.compile(r"^(Args|Returns|Raises):\n((?: {4}.*\n?)+)", re.M)
 
@@ -418,6 +420,7 @@ ROWS = [
     ("training.Runner.run_one_pass", "GraphError", lambda: pd.training.Runner().run_one_pass()),
     ("training.Runner.run", "GraphError", lambda: pd.training.Runner().run()),
     ("training.Runner.save", "GraphError", lambda: pd.training.Runner().save("never")),
+    *TRAINING,
 ]
 
 
@@ -431,10 +434,25 @@ def sections(name):
     return {title: set(names) for title, names in entries.items()}
 
 
-FUNCTIONS = [name for name in pd.__all__ if inspect.isfunction(getattr(pd, name))]
+def public(module, kind):
+    """The names of public functions or classes of a module of pd."""
+    found = attrgetter(module)(pd) if module else pd
+    names = getattr(found, "__all__", [name for name in vars(found) if name[0] != "_"])
+    names = [name for name in names if kind(getattr(found, name))]
+    return [f"{module}.{name}".lstrip(".") for name in names]
+
+
+FUNCTIONS = public("", inspect.isfunction)
 for name in ("nn.Module", "training.Runner"):
     things = vars(attrgetter(name)(pd)).items()
     FUNCTIONS += [f"{name}.{k}" for k, thing in things if inspect.isfunction(thing) and k[0] != "_"]
+CLASSES = [n for module in ("", "schedules") for n in public(module, inspect.isclass)]
+CLASSES = [name for name in CLASSES if sections(name)]
+FUNCTIONS += CLASSES
+for name in ("SGDOptimizer", "LBFGSOptimizer", "MovingAverage", "schedules.ReduceOnPlateau"):
+    members = inspect.getmembers(attrgetter(name)(pd), inspect.isfunction)
+    FUNCTIONS += [f"{name}.{k}" for k, _ in members if k[0] != "_"]
+OF_ALL = {"name", "regularizer", "clip", "groups", "accumulate"}  # settings of all optimizers
 
 
 @pytest.mark.parametrize(("name", "error", "call"), ROWS, ids=[f"{n}-{e}" for n, e, _ in ROWS])
@@ -454,6 +472,15 @@ def test_documented_errors_have_rows():
 def test_documented_arguments_exist(name):
     parameters = inspect.signature(attrgetter(name)(pd)).parameters
     assert sections(name).get("Args", set()) <= set(parameters)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_settings_are_documented(name):
+    thing = attrgetter(name)(pd)
+    parameters = set(inspect.signature(thing).parameters)
+    is_first = not issubclass(thing, pd.optimizers.Optimizer) or thing is pd.SGDOptimizer
+    inherited = set() if is_first or thing is pd.Lookahead else OF_ALL
+    assert sections(name)["Args"] == parameters - inherited
 
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "api" / "math.md"

@@ -22,6 +22,16 @@ class AdaFactorOptimizer(Optimizer):
 
     and a = max(least_scale, rms(w)) min(rate, 1 / sqrt(t)). A parameter of rank 0 or 1 has all of
     its squares. `row_sparse` parameters are refused.
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        beta2_decay: the exponent of t in the decay of means, below 0.
+        least_scale: the least size of a parameter that a step counts with.
+        clip_threshold: the largest root mean square of u.
+        weight_decay: share of a parameter, times the learning rate, that each step subtracts from
+            it.
     """
 
     learning_rate: LearningRate = 0.01

@@ -17,6 +17,15 @@ class NAdamOptimizer(AdamOptimizer):
 
         w := w - rate (mu_{t+1} m / (1 - p_{t+1}) + (1 - mu_t) g / (1 - p_t))
                  / (sqrt(v / (1 - beta2^t)) + epsilon)
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        beta1: decay of the mean of gradients, in [0, 1).
+        beta2: decay of the mean of squared gradients, in [0, 1).
+        epsilon: a number above 0 that keeps the divisor from being 0.
+        momentum_decay: the `decay` of mu_t.
     """
 
     learning_rate: LearningRate = 0.002
@@ -52,6 +61,14 @@ class RAdamOptimizer(AdamOptimizer):
 
     While the length rho_t of the running mean of squares is at most 5, in the first steps,
     w := w - rate m / (1 - beta1^t); Adam's step times the rectification r_t afterwards.
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        beta1: decay of the mean of gradients, in [0, 1).
+        beta2: decay of the mean of squared gradients, in [0, 1).
+        epsilon: a number above 0 that keeps the divisor from being 0.
     """
 
     # Sums of positive terms, since float32 loses the small rho_t in the paper's difference of

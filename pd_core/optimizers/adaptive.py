@@ -88,7 +88,14 @@ def adamax(
 
 @dataclass(eq=False, repr=False)
 class AdaGradOptimizer(Optimizer):
-    """AdaGrad (Duchi et al. 2011)."""
+    """AdaGrad (Duchi et al. 2011).
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        epsilon: a number above 0 that keeps the divisor from being 0.
+    """
 
     learning_rate: LearningRate = 0.01
     epsilon: float = 1e-6
@@ -102,7 +109,15 @@ class AdaGradOptimizer(Optimizer):
 
 @dataclass(eq=False, repr=False)
 class DecayedAdaGradOptimizer(Optimizer):
-    """AdaGrad with a running mean of squared gradients instead of their sum."""
+    """AdaGrad with a running mean of squared gradients instead of their sum.
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        decay: decay of the mean of squared gradients, in [0, 1).
+        epsilon: a number above 0 that keeps the divisor from being 0.
+    """
 
     learning_rate: LearningRate = 0.01
     decay: float = 0.95
@@ -117,7 +132,17 @@ class DecayedAdaGradOptimizer(Optimizer):
 
 @dataclass(eq=False, repr=False)
 class RMSPropOptimizer(Optimizer):
-    """RMSProp (Hinton 2012), optionally with momentum and centred (Graves 2013)."""
+    """RMSProp (Hinton 2012), optionally with momentum and centred (Graves 2013).
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        decay: decay of the mean of squared gradients, in [0, 1).
+        epsilon: a number above 0 that keeps the divisor from being 0.
+        momentum: the share of the last change that the next one keeps.
+        centered: whether the variance of gradients divides, not their mean square.
+    """
 
     learning_rate: LearningRate = 0.01
     decay: float = 0.99
@@ -141,7 +166,15 @@ class RMSPropOptimizer(Optimizer):
 
 @dataclass(eq=False, repr=False)
 class AdaDeltaOptimizer(Optimizer):
-    """AdaDelta (Zeiler 2012)."""
+    """AdaDelta (Zeiler 2012).
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        decay: decay of the means of squared gradients and changes, in [0, 1).
+        epsilon: a number above 0, added to both means.
+    """
 
     learning_rate: LearningRate = 1.0
     decay: float = 0.95
@@ -160,6 +193,16 @@ class AdamWOptimizer(AdamOptimizer):
     """Adam with decoupled weight decay: w := w - learning rate * decay * w, then Adam's step.
 
     (Loshchilov & Hutter 2019, algorithm 2.)
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        weight_decay: share of a parameter, times the learning rate, that each step subtracts from
+            it.
+        beta1: decay of the mean of gradients, in [0, 1).
+        beta2: decay of the mean of squared gradients, in [0, 1).
+        epsilon: a number above 0 that keeps the divisor from being 0.
     """
 
     weight_decay: float = 0.01
@@ -178,7 +221,16 @@ class AdamWOptimizer(AdamOptimizer):
 
 @dataclass(eq=False, repr=False)
 class AdamaxOptimizer(Optimizer):
-    """Adamax (Kingma & Ba 2015, section 7.1)."""
+    """Adamax (Kingma & Ba 2015, section 7.1).
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        beta1: decay of the mean of gradients, in [0, 1).
+        beta2: decay of the largest gradient, in [0, 1).
+        epsilon: a number above 0, added to |g|.
+    """
 
     learning_rate: LearningRate = 0.002
     beta1: float = 0.9

@@ -33,6 +33,16 @@ class MovingAverage(Built):
     `applied` leaves the parameters as they are. A `row_sparse` variable is averaged as a whole, at
     the cost of its full size. Averages are state of the session, and so they are in its
     checkpoints.
+
+    Args:
+        decay: a number within (0, 1), or None for the mean of all.
+        warmup: whether the decay begins small.
+        start: the number of steps before the first that counts.
+        every: the number of steps from one that counts to the next.
+
+    Raises:
+        TypeError: `start` or `every` is no integer.
+        ValueError: a number is outside of its range, or there is no decay to warm up.
     """
 
     def __init__(
@@ -56,7 +66,14 @@ class MovingAverage(Built):
         return with_settings(self)
 
     def follow(self, step: Update) -> Update:
-        """Return a step that also updates the averages of the trainable variables it changes."""
+        """Return a step that also updates the averages of the trainable variables it changes.
+
+        Args:
+            step: an Update, such as `minimize` returns.
+
+        Returns:
+            An Update.
+        """
         new = {a.variable: a.value for a in step.assignments if a.owner is a.variable}
         added = self._assignments(new)
         if step.is_due is not None:  # accumulated gradients: the others change no parameter
@@ -66,8 +83,15 @@ class MovingAverage(Built):
     def record(self, parameters: Iterable[Variable], session: Session | None = None) -> None:
         """Update the averages with the values that parameters have now.
 
-        Once after each step inside `pd.guard()` or of a Module, always with the same parameters:
-        GraphError for others.
+        Once after each step inside `pd.guard()` or of a Module, always with the same parameters.
+
+        Args:
+            parameters: persistent float Variables.
+            session: by default the session in force.
+
+        Raises:
+            GraphError: there are averages of other parameters already, or of a step that `follow`
+                extends.
         """
         given = dict.fromkeys(parameters)
         if self._recording is None and self.weight is None:
@@ -111,7 +135,14 @@ class MovingAverage(Built):
 
     @contextmanager
     def applied(self, session: Session | None = None) -> Iterator[None]:
-        """Set the parameters to their averages for the length of a `with`."""
+        """Set the parameters to their averages for the length of a `with`.
+
+        Args:
+            session: by default the session in force.
+
+        Returns:
+            A context for `with`.
+        """
         session = session or default_session()
         values = {v: session.get(v) for v in self.averages}
         weight = float(session.get(self.weight)) if self.weight is not None else 0.0

@@ -80,7 +80,7 @@ class _SettableGroups:
             own["_groups"] = own["_inherited"].groups(own["_groups"])
         return own["_groups"]
 
-    def __set__(self, optimizer: Any, groups: Groups | tuple[Group, ...]) -> None:
+    def __set__(self, optimizer: Any, groups: Groups) -> None:
         new = parameter_groups(type(optimizer).__name__, groups, optimizer.group_settings)
         optimizer.settings.check(optimizer, "groups", new)
         for k, group in enumerate(new):
@@ -200,6 +200,21 @@ class Optimizer:
         of `backward()`, if that was called on the cost, else with those of this cost alone. The
         optimizer keeps one state for all its steps there. The recorded graph ends at the cost,
         unless `retain_graph`.
+
+        Args:
+            cost: a float Variable, or several.
+            var_list: the parameters; by default all that the cost depends on.
+            retain_graph: inside `pd.guard()`, whether the recorded graph goes on behind the cost.
+
+        Returns:
+            An Update for `eval`; an empty one inside `pd.guard()`.
+
+        Raises:
+            DTypeError: a parameter is float16.
+            GraphError: the cost depends on none of the parameters, or a group's pattern is in no
+                name.
+            NoGradient: the cost is no float.
+            TypeError: `var_list` has dicts.
         """
         costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
         if any(isinstance(v, Mapping) for v in var_list or ()):
@@ -223,7 +238,15 @@ class Optimizer:
     def backward_and_update(
         self, cost: Variable | Sequence[Variable], var_list: Sequence[Variable] | None = None
     ) -> None:
-        """Take a step inside `pd.guard()` or `Module.train_one_batch`, see `minimize`."""
+        """Take a step inside `pd.guard()` or `Module.train_one_batch`, see `minimize`.
+
+        Args:
+            cost: a float Variable, or several.
+            var_list: as in `minimize`.
+
+        Raises:
+            GraphError: there is no `pd.guard()`.
+        """
         if recorder() is None:
             raise GraphError(
                 "backward_and_update: there are values only inside `with pd.guard():`\n"
@@ -237,18 +260,33 @@ class Optimizer:
         It is that of the steps inside `pd.guard()` and of `Module.fit`, or of the one update of a
         static graph that is in use: slots are `<parameter>/<slot>`, counters have a name of their
         own. What was loaded and waits for its first step is there, too; so are numbers that were
-        set since the steps began, such as `learning_rate`. GraphError if there are several
-        updates: their own `variables()` are saved then.
+        set since the steps began, such as `learning_rate`. Of several updates, their own
+        `variables()` are saved.
+
+        Returns:
+            {name: array}.
+
+        Raises:
+            GraphError: several updates of it are in use.
         """
         return states.state_of(self, default_session())
 
     def load_state(self, values: Mapping[str, ArrayLike], strict: bool = True) -> Misfits:
         """Set the state of the steps, as `state` returns it, in the session in force.
 
-        Values of parameters that no step has updated yet wait for their first step. Names that are
-        missing, or that are of no slot or counter, are a GraphError that lists them, and nothing
-        is changed; with strict=False they are returned, as (missing, unexpected). ShapeError, and
-        nothing is changed, for a value of another shape.
+        Values of parameters that no step has updated yet wait for their first step. After an error
+        nothing is changed.
+
+        Args:
+            values: {name: array}, as `state` gives them.
+            strict: whether all names must fit.
+
+        Returns:
+            The names that did not fit, (missing, unexpected).
+
+        Raises:
+            GraphError: with `strict`, names are missing or unknown.
+            ShapeError: a value has another shape.
         """
         return states.load(self, default_session(), values, strict, self._may_have)
 
@@ -279,6 +317,12 @@ class Optimizer:
         """Return the same optimizer with all learning rates times a scalar.
 
         It shares settings and updates with this one.
+
+        Args:
+            factor: a scalar Variable.
+
+        Returns:
+            An optimizer.
         """
         return variant(self, {"_rate_factor": factor})
 
@@ -311,7 +355,23 @@ def parameters_of(costs: list[Variable], own: Iterable[Assignment]) -> list[Vari
 
 @dataclass(eq=False, repr=False)
 class SGDOptimizer(Optimizer):
-    """Stochastic gradient descent."""
+    """Stochastic gradient descent.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        name: prefix of the names of the state; automatic if None.
+        regularizer: a function (gradient, parameter) -> gradient, such as `L2`.
+        clip: a function (gradient, parameter) -> gradient, such as `ClipNorm`, or a
+            `ClipGlobalNorm`.
+        groups: dicts with `params`, which are Variables, a regular expression that is searched in
+            names or a predicate, and settings for these parameters.
+        accumulate: the number of batches whose mean gradient makes one step.
+
+    Raises:
+        GraphError: a Variable is in two groups.
+        TypeError: a learning rate, a group, `accumulate` or a keyword is none of these.
+        ValueError: `accumulate` is below 1, or a group has a setting that groups cannot have.
+    """
 
     learning_rate: LearningRate = 0.01
 
@@ -323,7 +383,15 @@ class SGDOptimizer(Optimizer):
 
 @dataclass(eq=False, repr=False)
 class MomentumOptimizer(Optimizer):
-    """Gradient descent with momentum, Nesterov's on request."""
+    """Gradient descent with momentum, Nesterov's on request.
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        momentum: the share of the last change that the next one keeps.
+        nesterov: whether the step goes on from where the momentum leads.
+    """
 
     learning_rate: LearningRate = 0.01
     momentum: float = 0.9
@@ -342,6 +410,14 @@ class AdamOptimizer(Optimizer):
     """Adam (Kingma & Ba 2015, algorithm 1), w - rate m' / (sqrt(v') + epsilon), as in PyTorch.
 
     m' and v' are corrected for their bias. The step count is the update's, not each variable's.
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        beta1: decay of the mean of gradients, in [0, 1).
+        beta2: decay of the mean of squared gradients, in [0, 1).
+        epsilon: a number above 0 that keeps the divisor from being 0.
     """
 
     learning_rate: LearningRate = 0.001

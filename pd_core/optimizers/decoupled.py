@@ -14,6 +14,15 @@ class LionOptimizer(Optimizer):
 
     w := w - rate (sign(b1 m + (1-b1) g) + decay w); m := b2 m + (1-b2) g. The rate is usually 3 to
     10 times smaller than Adam's, and the weight decay as many times larger.
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        beta1: share of the momentum in the direction of a step.
+        beta2: decay of the momentum, in [0, 1).
+        weight_decay: share of a parameter, times the learning rate, that each step subtracts from
+            it.
     """
 
     learning_rate: LearningRate = 1e-4
@@ -38,6 +47,15 @@ class LAMBOptimizer(AdamOptimizer):
     With r = m' / (sqrt(v') + epsilon) + decay w, from the bias-corrected m' and v', a parameter
     changes by w := w - rate |w| / |r| r; by rate r where one of the norms is 0. For large batches.
     Of a `row_sparse` variable the norms are those of the gathered rows.
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        beta1: decay of the mean of gradients, in [0, 1).
+        beta2: decay of the mean of squared gradients, in [0, 1).
+        epsilon: a number above 0 that keeps the divisor from being 0.
+        weight_decay: the `decay` of r.
     """
 
     epsilon: float = 1e-6

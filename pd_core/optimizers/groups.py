@@ -12,7 +12,8 @@ from ..graph.variable import Variable
 
 # A regular expression that is searched in names, a predicate, or the parameters themselves.
 Selection = str | Callable[[Variable], Any] | Iterable[Variable]
-Groups = Sequence[Mapping[str, Any]]  # {"params": Selection, setting: value, ...}
+# {"params": Selection, setting: value, ...}, or what became of it
+Groups = Sequence["Mapping[str, Any] | Group"]
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,7 @@ class Group:
         return repr(self.params) if is_text else getattr(self.params, "__name__", "a predicate")
 
 
-def parameter_groups(
-    who: str, groups: Groups | tuple[Group, ...], known: Sequence[str]
-) -> tuple[Group, ...]:
+def parameter_groups(who: str, groups: Groups, known: Sequence[str]) -> tuple[Group, ...]:
     """Return the Groups of an optimizer; `known` are the settings that a group may have.
 
     TypeError for what is no such dict, ValueError for other settings, GraphError for a Variable in

@@ -34,6 +34,19 @@ class LBFGSOptimizer:
     The vectors of all parameters together are computed in float64, on the host. History and counts
     are state of the session, `<name>/...`, and so they are in its checkpoints. The cost must be the
     same function throughout a step: without dropout, say.
+
+    Args:
+        learning_rate: a number: the step length that a search begins with.
+        max_iter: the most iterations of a step.
+        max_eval: the most evaluations of the cost; None for 1.25 times `max_iter`.
+        tolerance_grad: the largest gradient that ends a step.
+        tolerance_change: the largest change that ends a step.
+        history_size: the number of iterations that are kept.
+        line_search: "strong_wolfe" or None.
+        name: prefix of the names of the state; automatic if None.
+
+    Raises:
+        ValueError: `line_search` is another, or a count is below 1 or leaves no line search.
     """
 
     def __init__(
@@ -89,6 +102,21 @@ class LBFGSOptimizer:
         trainable parameters that it depends on. Inside `pd.guard()` it is a function without
         arguments that computes the cost, of the parameters `var_list`. After an error the
         parameters are what they were.
+
+        Args:
+            cost: a scalar Variable, or inside `pd.guard()` a function that returns one.
+            feeds: {Variable or name: array}.
+            var_list: the parameters.
+            session: by default the session in force.
+
+        Returns:
+            The cost before the step, a float.
+
+        Raises:
+            GraphError: the cost depends on none of the parameters, all are frozen, or there are
+                other ranks.
+            ShapeError: the cost is no scalar.
+            TypeError: `cost` is a function outside of `pd.guard()`, or comes without `var_list`.
         """
         session = session or default_session()
         if exchanges(session):

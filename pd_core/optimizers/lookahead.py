@@ -22,6 +22,15 @@ class Lookahead(Optimizer):
     The settings of the optimizer, such as `learning_rate`, are settings of this one, which goes on
     from its state; what is set in the optimizer itself later is not read. `row_sparse` parameters
     are refused.
+
+    Args:
+        optimizer: an optimizer with steps of its own.
+        k: the number of its steps between two of the slow weights.
+        alpha: how far the slow weights go to the parameters, above 0 and at most 1.
+
+    Raises:
+        TypeError: it is no optimizer, or a Lookahead or LBFGSOptimizer.
+        ValueError: `k` is below 1, or `alpha` outside of (0, 1].
     """
 
     k: int

@@ -31,6 +31,21 @@ class MuonOptimizer(AdamWOptimizer):
     Biases and other vectors, embeddings and the layer of the outputs take steps of AdamW, in a
     group with `use_muon` False; `beta1`, `beta2` and `epsilon` are for them. A parameter of Muon
     that is no matrix, or `row_sparse`, is a GraphError.
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        weight_decay: share of a parameter, times the learning rate, that each step subtracts from
+            it.
+        momentum: mu, in [0, 1).
+        beta1: decay of the mean of gradients, in [0, 1).
+        beta2: decay of the mean of squared gradients, in [0, 1).
+        epsilon: a number above 0 that keeps the divisor from being 0.
+        nesterov: whether u looks ahead.
+        iterations: the number of iterations of Newton and Schulz.
+        match_rms: whether steps have the size of Adam's.
+        use_muon: False for steps of AdamW.
     """
 
     learning_rate: LearningRate = 0.001

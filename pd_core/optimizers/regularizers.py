@@ -17,7 +17,11 @@ _Parameter = TypeVar("_Parameter")
 
 @dataclass(frozen=True)
 class L2:
-    """rate/2 |w|^2: adds rate w to the gradient."""
+    """rate/2 |w|^2: adds rate w to the gradient.
+
+    Args:
+        rate: a number, at least 0; 0 adds nothing.
+    """
 
     rate: float
 
@@ -27,7 +31,11 @@ class L2:
 
 @dataclass(frozen=True)
 class L1:
-    """rate |w|_1: adds rate sign(w) to the gradient."""
+    """rate |w|_1: adds rate sign(w) to the gradient.
+
+    Args:
+        rate: a number, at least 0; 0 adds nothing.
+    """
 
     rate: float
 
@@ -37,7 +45,11 @@ class L1:
 
 @dataclass(frozen=True)
 class ClipElements:
-    """Clip each element of the gradient to [-limit, limit]."""
+    """Clip each element of the gradient to [-limit, limit].
+
+    Args:
+        limit: the largest absolute value, above 0.
+    """
 
     limit: float
 
@@ -47,7 +59,11 @@ class ClipElements:
 
 @dataclass(frozen=True)
 class ClipNorm:
-    """Scale the gradient of a parameter down to at most this L2 norm (Pascanu et al. 2013)."""
+    """Scale the gradient of a parameter down to at most this L2 norm (Pascanu et al. 2013).
+
+    Args:
+        limit: the largest norm, above 0.
+    """
 
     limit: float
 
@@ -62,6 +78,9 @@ class ClipGlobalNorm:
 
     (Pascanu et al. 2013, algorithm 1.) The norm includes every variable of the update, frozen ones
     too.
+
+    Args:
+        limit: the largest norm, above 0.
     """
 
     limit: float

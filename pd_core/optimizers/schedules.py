@@ -21,7 +21,14 @@ from .tracing import state
 
 @dataclass(frozen=True)
 class ExponentialDecay:
-    """rate * decay^(t / every); `staircase` rounds the exponent down."""
+    """rate * decay^(t / every); `staircase` rounds the exponent down.
+
+    Args:
+        rate: the rate at the start.
+        decay: what the rate is multiplied by, above 0.
+        every: the number of steps that `decay` is for.
+        staircase: whether the rate changes only after whole numbers of `every` steps.
+    """
 
     rate: float
     decay: float
@@ -36,7 +43,13 @@ class ExponentialDecay:
 
 @dataclass(frozen=True)
 class InverseTimeDecay:
-    """rate * (1 + decay t)^-power."""
+    """rate * (1 + decay t)^-power.
+
+    Args:
+        rate: the rate at the start.
+        decay: a number, at least 0.
+        power: the exponent.
+    """
 
     rate: float
     decay: float
@@ -48,7 +61,14 @@ class InverseTimeDecay:
 
 @dataclass(frozen=True)
 class PolynomialDecay:
-    """Decay from rate to end over `steps` steps along (1 - t/steps)^power, constant afterwards."""
+    """Decay from rate to end over `steps` steps along (1 - t/steps)^power, constant afterwards.
+
+    Args:
+        rate: the rate at the start.
+        steps: the number of steps from `rate` to `end`.
+        end: the rate at the end.
+        power: 1 for a line.
+    """
 
     rate: float
     steps: float
@@ -62,7 +82,13 @@ class PolynomialDecay:
 
 @dataclass(frozen=True)
 class CosineDecay:
-    """Decay from rate to end over `steps` steps along half a cosine (Loshchilov & Hutter 2017)."""
+    """Decay from rate to end over `steps` steps along half a cosine (Loshchilov & Hutter 2017).
+
+    Args:
+        rate: the rate at the start.
+        steps: the number of steps from `rate` to `end`.
+        end: the rate at the end.
+    """
 
     rate: float
     steps: float
@@ -75,7 +101,15 @@ class CosineDecay:
 
 @dataclass(frozen=True)
 class Piecewise:
-    """rates[i] up to and including step boundaries[i], the last rate after all boundaries."""
+    """rates[i] up to and including step boundaries[i], the last rate after all boundaries.
+
+    Args:
+        boundaries: K numbers of steps, increasing.
+        rates: K + 1 rates.
+
+    Raises:
+        ValueError: the number of rates is another.
+    """
 
     boundaries: tuple[float, ...]
     rates: tuple[float, ...]
@@ -100,6 +134,10 @@ class Warmup:
 
     The first step has the rate 0 and step `steps` + 1 the full rate, as in Keras and in the linear
     warm-up of Hugging Face.
+
+    Args:
+        schedule: a schedule, or a number.
+        steps: the number of steps until the full rate.
     """
 
     schedule: float | Callable[[Variable], Variable]
@@ -115,6 +153,15 @@ class CosineRestarts:
     """CosineDecay from rate to end that begins anew after its period (Loshchilov & Hutter 2017).
 
     The first period has `steps` steps, each further one `factor` times as many as that before it.
+
+    Args:
+        rate: the rate at the start of each period.
+        steps: the number of steps of the first period.
+        factor: how many times as long the next period is.
+        end: the rate at the end of each period.
+
+    Raises:
+        ValueError: `steps` or `factor` is no positive integer.
     """
 
     rate: float
@@ -149,6 +196,17 @@ class OneCycle:
     From rate / div_factor it rises over the share `pct_start` of all `steps`, and falls to
     rate / div_factor / final_div_factor, where it stays; `anneal` is `cos` or `linear`. These are
     the numbers of PyTorch's OneCycleLR, without its cycle of the momentum.
+
+    Args:
+        rate: the largest rate.
+        steps: the number of steps of the cycle.
+        pct_start: the share of steps that rise.
+        anneal: "cos" or "linear".
+        div_factor: the largest rate divided by the first.
+        final_div_factor: the first rate divided by the last.
+
+    Raises:
+        ValueError: `anneal` is another, or the share is no rise of more than one step.
     """
 
     rate: float
@@ -192,6 +250,18 @@ class ReduceOnPlateau:
     PyTorch's ReduceLROnPlateau. The rate and what was observed are state of the session, and so
     they are in its checkpoints. In a job of `pd.distributed` all ranks call `observe`, and the mean
     of their numbers counts.
+
+    Args:
+        rate: the rate at the start.
+        factor: what the rate is multiplied by, within (0, 1).
+        patience: the number of observations without an improvement that are tolerated.
+        mode: "min" or "max": which numbers are better.
+        threshold: the share of the best number that an improvement exceeds.
+        cooldown: the number of observations after a reduction that do not count.
+        least: the least rate.
+
+    Raises:
+        ValueError: `factor` or `mode` is none of these.
     """
 
     @whole
@@ -237,7 +307,15 @@ class ReduceOnPlateau:
         return self.rate
 
     def observe(self, number: float, session: Session | None = None) -> float:
-        """Take the next number into account; return the rate from now on."""
+        """Take the next number into account; return the rate from now on.
+
+        Args:
+            number: a number, such as the cost of a test.
+            session: by default the session in force.
+
+        Returns:
+            The rate from now on, a float.
+        """
         session = session or default_session()
         number = float(number)
         if session.observers.exchange is None:
