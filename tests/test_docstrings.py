@@ -437,8 +437,8 @@ def sections(name):
 def public(module, kind):
     """The names of public functions or classes of a module of pd."""
     found = attrgetter(module)(pd) if module else pd
-    names = getattr(found, "__all__", [name for name in vars(found) if name[0] != "_"])
-    names = [name for name in names if kind(getattr(found, name))]
+    own = [k for k, v in vars(found).items() if getattr(v, "__module__", "") == found.__name__]
+    names = [k for k in getattr(found, "__all__", own) if kind(getattr(found, k)) and k[0] != "_"]
     return [f"{module}.{name}".lstrip(".") for name in names]
 
 
@@ -449,7 +449,11 @@ for name in ("nn.Module", "training.Runner"):
 CLASSES = [n for module in ("", "schedules") for n in public(module, inspect.isclass)]
 CLASSES = [name for name in CLASSES if sections(name)]
 FUNCTIONS += CLASSES
-for name in ("SGDOptimizer", "LBFGSOptimizer", "MovingAverage", "schedules.ReduceOnPlateau"):
+CLASSES_OF_METHODS = (
+    *("LBFGSOptimizer", "MovingAverage", "SGDOptimizer", "Session"),
+    "schedules.ReduceOnPlateau",
+)
+for name in CLASSES_OF_METHODS:
     members = inspect.getmembers(attrgetter(name)(pd), inspect.isfunction)
     FUNCTIONS += [f"{name}.{k}" for k, _ in members if k[0] != "_"]
 OF_ALL = {"name", "regularizer", "clip", "groups", "accumulate"}  # settings of all optimizers

@@ -27,6 +27,13 @@ class guard:
     With `immediate` every op is computed when it is called, for debugging: an operator that fails
     raises at its own line. It is slow, for each op is a program. Loops and branches are computed
     with the first op that reads their result.
+
+    Args:
+        device: as of `Session`; by default that of the session in force.
+        immediate: whether every op is computed when it is called.
+
+    Raises:
+        PlaceError: there is no such device.
     """
 
     def __init__(self, device: str | None = None, immediate: bool = False) -> None:
@@ -81,6 +88,17 @@ def to_variable(value: ArrayLike, dtype: DTypeLike | None = None) -> Variable:
 
     float64 becomes float32 unless `dtype` says otherwise; the value is copied. Gradients end at it
     unless its `stop_gradient` is set to False.
+
+    Args:
+        value: an array, a number or nested lists of numbers, of any shape; a Variable is returned
+            as it is.
+        dtype: a dtype, by default that of the value.
+
+    Returns:
+        A Variable of its shape.
+
+    Raises:
+        GraphError: there is no `pd.guard()`.
     """
     if isinstance(value, Variable):
         return value

@@ -13,7 +13,14 @@ def enable_dynamic(device: str | None = None, immediate: bool = False) -> None:
 
     For notebooks and scripts; `disable_dynamic()` ends it. A second call replaces the device and
     `immediate`. `pd.reset()` keeps it on, with the new session. It holds for the thread that calls
-    it. GraphError inside `with pd.guard():`.
+    it.
+
+    Args:
+        device: as of `Session`; by default that of the session in force.
+        immediate: whether every op is computed when it is called.
+
+    Raises:
+        GraphError: it is called inside `with pd.guard():`.
     """
     _check("enable_dynamic")
     disable_dynamic()
@@ -25,7 +32,10 @@ def enable_dynamic(device: str | None = None, immediate: bool = False) -> None:
 def disable_dynamic() -> None:
     """End what `enable_dynamic()` began: what is built from here on is a static graph.
 
-    Without effect if it was not called. GraphError inside `with pd.guard():`.
+    Without effect if it was not called.
+
+    Raises:
+        GraphError: it is called inside `with pd.guard():`.
     """
     _check("disable_dynamic")
     if _enabled:

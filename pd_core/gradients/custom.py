@@ -42,6 +42,16 @@ def custom_gradient(
     Gradients go to the inputs alone. GraphError if the function reads a trainable parameter, or
     what was computed outside, that is not one of its inputs, or if it returns no float; in the
     backward pass if `vjp` gives another number of gradients, ShapeError if one does not fit.
+
+    Args:
+        function: a function of Variables.
+        vjp: a function of inputs, outputs and output gradients that gives input gradients.
+
+    Returns:
+        A function.
+
+    Raises:
+        TypeError: `function` or `vjp` is no function.
     """
     if vjp is None or not callable(vjp):
         raise TypeError(

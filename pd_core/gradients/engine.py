@@ -26,9 +26,22 @@ def gradients(
 
     A list of costs is summed. A cost that is not a scalar is differentiated as the sum of its
     elements, or weighted by `seeds`, one of the cost's shape (or None) for each cost, as
-    `grad_outputs` of PyTorch. Second derivatives: differentiate the result. TypeError for what is
-    no Variable, NoGradient for a Variable that is no float and for operators without a gradient,
-    ShapeError and DTypeError for a seed that does not fit its cost.
+    `grad_outputs` of PyTorch. Second derivatives: differentiate the result.
+
+    Args:
+        cost: a float Variable, or several.
+        variables: float Variables.
+        seeds: one weight of the shape of its cost, or None, for each cost.
+
+    Returns:
+        A list of Variables and None.
+
+    Raises:
+        DTypeError: a seed has another dtype than its cost.
+        GraphError: there is another number of seeds than of costs.
+        NoGradient: a Variable is no float, or an operator has no gradient.
+        ShapeError: a seed has another shape than its cost.
+        TypeError: what is given is no Variable.
     """
     costs: Any = list(cost) if isinstance(cost, (list, tuple)) else [cost]
     if isinstance(variables, Variable):  # whose rows the list would be

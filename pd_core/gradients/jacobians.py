@@ -15,8 +15,18 @@ def jacobian(y: Variable, x: Variable) -> Variable:
     """Return d y / d x of every element of y in every element of x: [*y.shape, *x.shape].
 
     Costs one backward pass for each element of y, by `vmap`; the forward pass is computed once.
-    Zeros where y does not depend on x. It can be differentiated again. Errors are those of
-    `gradients`.
+    Zeros where y does not depend on x. It can be differentiated again.
+
+    Args:
+        y: floats of any shape.
+        x: a float Variable.
+
+    Returns:
+        [*y.shape, *x.shape].
+
+    Raises:
+        NoGradient: a Variable is no float, or an operator has no gradient.
+        TypeError: what is given is no Variable.
     """
     _check_variables("jacobian", [y, x])
     if not y.rank:
@@ -38,6 +48,18 @@ def hessian(cost: Variable, x: Variable) -> Variable:
     """Return the second derivatives of a cost of one element in x, [*x.shape, *x.shape].
 
     Costs what `jacobian` of the gradient does: a second backward pass for each element of x.
+
+    Args:
+        cost: a float of one element.
+        x: a float Variable.
+
+    Returns:
+        [*x.shape, *x.shape].
+
+    Raises:
+        NoGradient: a Variable is no float, or an operator has no gradient.
+        ShapeError: the cost has several elements.
+        TypeError: what is given is no Variable.
     """
     _check_cost("hessian", cost, [x])
     return jacobian(_gradient(cost, x, None), x)
@@ -50,6 +72,22 @@ def hessian_vector_product(
 
     Differentiates the gradient along the vectors (Pearlmutter 1994): the cost of two backward
     passes, without the Hessian.
+
+    Args:
+        cost: a float of one element.
+        variables: float Variables.
+        vectors: one of the shape and dtype of its variable, for each.
+
+    Returns:
+        A list of Variables.
+
+    Raises:
+        DTypeError: a vector has another dtype than its variable.
+        GraphError: there is another number of vectors than of variables.
+        NoGradient: a Variable is no float, or an operator has no gradient.
+        ShapeError: the cost has several elements, or a vector does not have the shape of its
+            variable.
+        TypeError: what is given is no Variable.
     """
     variables = list(variables)
     _check_cost("hessian_vector_product", cost, variables)
@@ -70,6 +108,21 @@ def jvp(y: Variable, variables: Iterable[Variable], vectors: Sequence[Operand]) 
 
     Computed by differentiating the backward pass, which is linear in what it starts from: the cost
     of two backward passes. `gradients` with `seeds` multiplies from the other side.
+
+    Args:
+        y: floats of any shape.
+        variables: float Variables.
+        vectors: one of the shape and dtype of its variable, for each.
+
+    Returns:
+        Floats of y's shape.
+
+    Raises:
+        DTypeError: a vector has another dtype than its variable.
+        GraphError: there is another number of vectors than of variables.
+        NoGradient: a Variable is no float, or an operator has no gradient.
+        ShapeError: a vector does not have the shape of its variable.
+        TypeError: what is given is no Variable.
     """
     variables = list(variables)
     _check_variables("jvp", [y, *variables])

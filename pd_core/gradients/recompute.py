@@ -23,7 +23,16 @@ def recompute(function: Callable[..., _Result], *inputs: Any) -> _Result:
     returns Variables, or lists, tuples and dicts of them; it may be a layer. Random draws inside,
     such as those of dropout, are the same both times, and moving statistics are updated once.
     Values that the function reads from outside, such as parameters, get their gradients too.
-    GraphError if it returns no float that is computed inside it.
+
+    Args:
+        function: a function or layer that returns Variables, or lists, tuples and dicts of them.
+        inputs: what it takes.
+
+    Returns:
+        What the function returns.
+
+    Raises:
+        GraphError: it returns no float that is computed inside it.
     """
     before = latest_serial()
     result = function(*inputs)

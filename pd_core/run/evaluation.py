@@ -31,15 +31,33 @@ def eval(targets: Targets, feeds: Feeds | None = None, training: bool | None = N
         Arrays, nested as the targets are; None for an update.
 
     Raises:
-        FeedError: an array does not fit its slot.
+        FeedError: a name that is fed is no variable of the targets, or a value has another kind of
+            dtype.
         MissingFeed: a slot that the targets depend on has no array.
+        OutOfRange: an index is outside.
+        ShapeError: an array does not have the shape of its variable.
+        TypeError: a target is no Variable and no update.
     """
     return default_session().eval(targets, feeds, training)
 
 
 @concise
 def run_steps(targets: Targets, feeds: Feeds, training: bool | None = None) -> Any:
-    """Run several steps in one call in the default session; see `Session.run_steps`."""
+    """Run several steps in one call in the default session; see `Session.run_steps`.
+
+    Args:
+        targets: a Variable, an update, or nested lists, tuples and dicts of them.
+        feeds: {Variable or its name: array [steps, ...]}.
+        training: whether modes such as dropout's are those of training; True by default with an
+            update.
+
+    Returns:
+        Arrays [steps, ...], nested as the targets are; None for an update.
+
+    Raises:
+        FeedError: nothing is fed, or a name that is no variable of the targets.
+        ShapeError: the feeds are of different numbers of steps, or of none.
+    """
     return default_session().run_steps(targets, feeds, training)
 
 

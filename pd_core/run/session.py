@@ -49,6 +49,15 @@ class Session(NotCopied, MovedNames):
 
     The attributes `seed` and `draws`, the number of draws from each stream of random numbers, may
     be set. What a session consists of is in `store`, `compiler` and `observers`.
+
+    Args:
+        device: one of `pd.devices()`, `auto` or `reference`.
+        seed: an integer, for initial values and draws.
+        check_numerics: whether every evaluation is checked.
+        exact_convolutions: False allows Winograd's filtering; None asks the environment.
+
+    Raises:
+        PlaceError: there is no such device.
     """
 
     seed = Part[int]("store")
@@ -90,6 +99,24 @@ class Session(NotCopied, MovedNames):
         graph there. Only what the targets need runs, once; all reads see the values from before
         the call, and all updates are stored together at its end. `training` selects the side of
         mode switches; by default it is whether a target is a training step.
+
+        Args:
+            targets: a Variable, an update, or nested lists, tuples and dicts of them.
+            feeds: {Variable or its name: array}.
+            training: whether modes such as dropout's are those of training; True by default with an
+                update.
+
+        Returns:
+            Arrays, nested as the targets are; None for an update.
+
+        Raises:
+            FeedError: a name that is fed is no variable of the targets, or a value has another kind
+                of dtype.
+            MissingFeed: a slot that the targets depend on has no array.
+            OutOfRange: an index is outside.
+            RuntimeError: the session is closed.
+            ShapeError: an array does not have the shape of its variable.
+            TypeError: a target is no Variable and no update.
         """
         flat: list[Variable | Update] = []
         flatten(targets, flat)
@@ -140,6 +167,19 @@ class Session(NotCopied, MovedNames):
         optimizers are those of so many calls of `eval`, to rounding; but one program goes from step
         to step, and if it fails nothing is stored. Shapes are the same in all steps. What belongs
         between steps, as inside `check_numerics` or `exchanging`, makes them run one by one.
+
+        Args:
+            targets: a Variable, an update, or nested lists, tuples and dicts of them.
+            feeds: {Variable or its name: array [steps, ...]}.
+            training: whether modes such as dropout's are those of training; True by default with an
+                update.
+
+        Returns:
+            Arrays [steps, ...], nested as the targets are; None for an update.
+
+        Raises:
+            FeedError: nothing is fed, or a name that is no variable of the targets.
+            ShapeError: the feeds are of different numbers of steps, or of none.
         """
         with self.lock:
             return run_steps(self, targets, feeds, training)
@@ -152,6 +192,15 @@ class Session(NotCopied, MovedNames):
         arrays, and returns the same with the gradients to update with; that of a `row_sparse`
         parameter is a pair (rows [K], values [K, ...]), whose number of rows may change. Clipping
         and regularizers are applied after it. A step without gradients is not affected.
+
+        Args:
+            exchange: a function of {parameter: gradient} that returns the same.
+
+        Returns:
+            A context for `with`.
+
+        Raises:
+            TypeError: it is no function, or takes other arguments.
         """
         check_takes("exchanging: the function", exchange, "gradients")
         outer, self.observers.exchange = self.observers.exchange, exchange
@@ -164,37 +213,91 @@ class Session(NotCopied, MovedNames):
         """Repeat the random numbers from `draws` on in a `with`; they do not count as drawn.
 
         `draws` is an earlier copy of the attribute `draws`; other threads wait.
+
+        Args:
+            draws: {stream: number of draws}.
+
+        Returns:
+            A context for `with`.
         """
         return self.store.replay(draws)
 
     def has(self, variable: Variable) -> bool:
-        """Return whether a persistent variable has a value already."""
+        """Return whether a persistent variable has a value already.
+
+        Args:
+            variable: a Variable.
+
+        Returns:
+            A bool.
+        """
         return self.store.has(variable)
 
     def get(self, variable: Variable) -> np.ndarray:
-        """Return the value of a persistent variable, initialised if it has none yet."""
+        """Return the value of a persistent variable, initialised if it has none yet.
+
+        Args:
+            variable: a Variable with an initial value.
+
+        Returns:
+            The value, an array.
+
+        Raises:
+            NotInitialized: there is neither a value nor an initializer.
+            RuntimeError: the session is closed.
+        """
         return self.store.get(variable)
 
     def set(self, variable: Variable, array: ArrayLike, copy: bool = True) -> None:
         """Store a value for a persistent variable.
 
         With `copy=False` the caller must not use the array again: it may become the value itself.
+
+        Args:
+            variable: a persistent Variable.
+            array: a value of its shape.
+            copy: whether the value is copied.
+
+        Raises:
+            FeedError: the value has another kind of dtype, such as text for floats.
+            ShapeError: the value has another shape, or the variable keeps none.
         """
         self.store.set(variable, array, copy)
 
     def val(self, variable: Variable) -> np.ndarray:
         """Return a copy of the value of persistent state, or of what the last evaluation fetched.
 
-        NotComputed if there was none: nothing is evaluated here.
+        Nothing is evaluated here.
+
+        Args:
+            variable: a Variable.
+
+        Returns:
+            A copy of the value, an array.
+
+        Raises:
+            NotComputed: the Variable is no state, and was not fetched.
         """
         return self.store.val(variable)
 
     def values(self) -> dict[Variable, np.ndarray]:
-        """Return all stored values, {Variable: array}."""
+        """Return all stored values, {Variable: array}.
+
+        Returns:
+            {Variable: array}.
+        """
         return self.store.all()
 
     def load_values(self, values: Mapping[Variable, ArrayLike]) -> None:
-        """Store the values {Variable: array}, such as `values()` of another session, or none."""
+        """Store the values {Variable: array}, such as `values()` of another session, or none.
+
+        Args:
+            values: {persistent Variable: array}.
+
+        Raises:
+            ShapeError: a value has another shape, or its variable keeps none; nothing is stored
+                then.
+        """
         with Undo(self):
             for v, array in values.items():
                 self.set(v, array)
@@ -203,6 +306,12 @@ class Session(NotCopied, MovedNames):
         """Return seed, draws and all stored values by name, for `restore`.
 
         Rows of sharded tables are not among them, only the names of the tables.
+
+        Returns:
+            A dict of numbers, texts and arrays.
+
+        Raises:
+            RuntimeError: the session is closed.
         """
         return self.store.state()
 
@@ -210,9 +319,15 @@ class Session(NotCopied, MovedNames):
         """Go back to a `state`, perhaps of another process that built the same graph.
 
         Values belong to the variables of their names; one that does not exist yet takes its value
-        when it is first used. ShapeError, and nothing is changed, if a variable has another shape
-        or dtype; GraphError if there is a sharded table whose rows were not loaded before;
-        ValueError if it is no such state.
+        when it is first used. After an error nothing is changed.
+
+        Args:
+            state: what `state` returned.
+
+        Raises:
+            GraphError: there is a sharded table whose rows were not loaded before.
+            ShapeError: a variable has another shape or dtype.
+            ValueError: it is no such state.
         """
         found = self.store.restorable(state)
         with Undo(self):
@@ -224,6 +339,9 @@ class Session(NotCopied, MovedNames):
         They are `evaluations`, `compiled` programs, `operators` run, and arrays copied between
         host and device: `fed`, `fetched`, and persistent values `stored` and `read`. Training does
         not change the last two: parameters and slots stay on the device between steps.
+
+        Returns:
+            {name: count}.
         """
         return self.store.stats()
 
@@ -273,7 +391,11 @@ def default_session() -> Session:
 def use_device(device: str) -> None:
     """Move the default session, which must not hold values yet, to a device; see `Session`.
 
-    PlaceError if it holds values on another device, or if there is no such device.
+    Args:
+        device: one of `pd.devices()`, `auto` or `reference`.
+
+    Raises:
+        PlaceError: there is no such device, or the session has values on another.
     """
     session = Session(device)
     with _default_lock:
@@ -291,7 +413,11 @@ def use_device(device: str) -> None:
 
 
 def reset(seed: int | None = None) -> None:
-    """Replace the default session by a new one on the same device, and clear all names."""
+    """Replace the default session by a new one on the same device, and clear all names.
+
+    Args:
+        seed: an integer, 0 by default.
+    """
     clear_names()
     with _default_lock:
         device = _default[0].device if _default else "cpu"
@@ -301,12 +427,27 @@ def reset(seed: int | None = None) -> None:
 
 
 def on_reset(function: Callable[[], None]) -> None:
-    """Call a function after every `reset`, for what a library above keeps of the graph by name."""
+    """Call a function after every `reset`, for what a library above keeps of the graph by name.
+
+    Args:
+        function: a function without arguments.
+    """
     _reset_functions.append(function)
 
 
 @contextmanager
 def fresh(seed: int = 0, device: str = "cpu") -> Iterator[Session]:
-    """Use a new session and an empty set of names for the length of a `with`."""
+    """Use a new session and an empty set of names for the length of a `with`.
+
+    Args:
+        seed: an integer, for initial values and draws.
+        device: one of `pd.devices()`, `auto` or `reference`.
+
+    Returns:
+        A context for `with`, which gives the Session.
+
+    Raises:
+        PlaceError: there is no such device.
+    """
     with fresh_names(), Session(device, seed) as session:
         yield session
