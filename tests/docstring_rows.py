@@ -67,18 +67,18 @@ OPTIMIZERS = [
     ("SGDOptimizer", "GraphError", in_two_groups),
     ("SGDOptimizer", "TypeError", lambda: sgd(accumulate=0.5)),
     ("SGDOptimizer", "ValueError", lambda: sgd(accumulate=0)),
-    ("SGDOptimizer.minimize", "DTypeError", lambda: sgd().minimize(half())),
-    ("SGDOptimizer.minimize", "GraphError", lambda: sgd().minimize(total(2)[0], [w(3)])),
-    ("SGDOptimizer.minimize", "NoGradient", lambda: sgd().minimize(pd.cast(w(2), "int64"))),
-    ("SGDOptimizer.minimize", "TypeError", lambda: sgd().minimize(total(2)[0], [{}])),
+    ("optimizers.Optimizer.minimize", "DTypeError", lambda: sgd().minimize(half())),
+    ("optimizers.Optimizer.minimize", "GraphError", lambda: sgd().minimize(total(2)[0], [w(3)])),
+    ("optimizers.Optimizer.minimize", "NoGradient", lambda: sgd().minimize(pd.cast(w(2), "int64"))),
+    ("optimizers.Optimizer.minimize", "TypeError", lambda: sgd().minimize(total(2)[0], [{}])),
     (
-        "SGDOptimizer.backward_and_update",
+        "optimizers.Optimizer.backward_and_update",
         "GraphError",
         lambda: sgd().backward_and_update(total(2)[0]),
     ),
-    ("SGDOptimizer.state", "GraphError", two_updates),
-    ("SGDOptimizer.load_state", "GraphError", lambda: loaded("nobody", 1.0)),
-    ("SGDOptimizer.load_state", "ShapeError", lambda: loaded("/m", np.ones(7, np.float32))),
+    ("optimizers.Optimizer.state", "GraphError", two_updates),
+    ("optimizers.Optimizer.load_state", "GraphError", lambda: loaded("nobody", 1.0)),
+    ("optimizers.Optimizer.load_state", "ShapeError", lambda: loaded("/m", np.ones(7, np.float32))),
     ("Lookahead", "TypeError", lambda: pd.Lookahead(3)),
     ("Lookahead", "ValueError", lambda: pd.Lookahead(sgd(), k=0)),
     ("MovingAverage", "TypeError", lambda: pd.MovingAverage(start=0.5)),
@@ -194,4 +194,157 @@ GRADIENTS = [
     ("recompute", "GraphError", lambda: pd.recompute(lambda x: x, f(2))),
     ("custom_gradient", "TypeError", lambda: pd.custom_gradient(lambda x: x)),
 ]
-TRAINING = [*OPTIMIZERS, *SESSIONS, *GRADIENTS]
+
+D, M = pd.distributions, pd.metrics
+SEGMENTS = [
+    (name, error, call)
+    for name in ("max", "mean", "min", "softmax", "sum")
+    for function in [getattr(pd, f"segment_{name}")]
+    for name, error, call in [
+        (f"segment_{name}", "DTypeError", lambda g=function: g(f(3, 2), f(3), 2)),
+        (f"segment_{name}", "ShapeError", lambda g=function: g(f(3, 2), i(4), 2)),
+    ]
+]
+OPS = [
+    *SEGMENTS,
+    ("odeint", "DTypeError", lambda: pd.odeint(lambda t, y: y, i(2), f(3))),
+    ("odeint", "ShapeError", lambda: pd.odeint(lambda t, y: y, f(2), f(1))),
+    ("odeint", "ValueError", lambda: pd.odeint(lambda t, y: y, f(2), f(3), method="rk5")),
+    ("unfold", "ShapeError", lambda: pd.unfold(f(1, 5), 2)),
+    ("fold", "ShapeError", lambda: pd.fold(f(1, 5, 4), [2, 2], 2)),
+    ("stochastic_depth", "ShapeError", lambda: pd.stochastic_depth(f(), 0.5)),
+    ("stochastic_depth", "ValueError", lambda: pd.stochastic_depth(f(2, 3), 1.0)),
+]
+TWO_SIZES = [
+    row
+    for kind in (D.Laplace, D.LogNormal, D.Normal, D.Uniform)
+    for row in [
+        (
+            f"distributions.{kind.__name__}",
+            "DTypeError",
+            lambda k=kind: k(f(2), pd.Variable([2], dtype="float64")),
+        ),
+        (f"distributions.{kind.__name__}", "ShapeError", lambda k=kind: k(f(2), f(3))),
+    ]
+]
+DISTRIBUTIONS = [
+    *TWO_SIZES,
+    ("distributions.Bernoulli", "TypeError", lambda: D.Bernoulli()),
+    ("distributions.Categorical", "ShapeError", lambda: D.Categorical(f(None))),
+    ("distributions.Categorical", "TypeError", lambda: D.Categorical()),
+    (
+        "distributions.Categorical.log_prob",
+        "DTypeError",
+        lambda: D.Categorical(f(2, 3)).log_prob(f(2)),
+    ),
+    (
+        "distributions.Categorical.log_prob",
+        "ShapeError",
+        lambda: D.Categorical(f(2, 3)).log_prob(i(4)),
+    ),
+    (
+        "distributions.kl_divergence",
+        "GraphError",
+        lambda: D.kl_divergence(D.Normal(f(2), f(2)), D.Laplace(f(2), f(2))),
+    ),
+    (
+        "distributions.kl_divergence",
+        "ShapeError",
+        lambda: D.kl_divergence(D.Normal(f(2), f(2)), D.Normal(f(3), f(3))),
+    ),
+]
+ONES = np.ones((2, 3))
+UPDATES = {
+    "Accuracy": (
+        M.Accuracy,
+        {
+            "DTypeError": lambda m: m.update(["a"], [1]),
+            "ShapeError": lambda m: m.update(ONES, [1, 0, 1]),
+            "TypeError": lambda m: M.Accuracy(0.5).update([1, 0], [1, 0]),
+            "ValueError": lambda m: m.update(ONES, [1, 9]),
+        },
+    ),
+    "TopK": (
+        M.TopK,
+        {
+            "DTypeError": lambda m: m.update(["a"], [1]),
+            "ShapeError": lambda m: m.update(ONES, [1, 0]),
+            "ValueError": lambda m: m.update(np.ones((2, 6)), [1, 9]),
+        },
+    ),
+    "ClassMetric": (
+        M.F1,
+        {
+            "DTypeError": lambda m: m.update(["a"], [1]),
+            "ShapeError": lambda m: m.update(ONES, [1, 0, 1]),
+            "TypeError": lambda m: M.F1(threshold=0.5).update([1, 0], [1, 0]),
+            "ValueError": lambda m: m.update([1, 0], [1, 0]),
+        },
+    ),
+    "ConfusionMatrix": (
+        M.ConfusionMatrix,
+        {
+            "DTypeError": lambda m: m.update(["a"], [1]),
+            "ShapeError": lambda m: m.update(ONES, [1, 0, 1]),
+            "ValueError": lambda m: m.update([1, 0], [1, 0]),
+        },
+    ),
+    "Perplexity": (
+        M.Perplexity,
+        {
+            "DTypeError": lambda m: m.update(["a"], [1]),
+            "ShapeError": lambda m: m.update(ONES, [1, 0, 1]),
+            "TypeError": lambda m: m.update(ONES),
+            "ValueError": lambda m: m.update(ONES, [1, 2]),
+        },
+    ),
+    "RankingMetric": (
+        M.AUC,
+        {
+            "DTypeError": lambda m: m.update(["a"], [1]),
+            "ShapeError": lambda m: m.update(ONES, [1, 0]),
+            "TypeError": lambda m: m.update([1, 0], [1, 0]),
+            "ValueError": lambda m: m.update(ONES[:, :2], [1, 0]),
+        },
+    ),
+    "Mean": (
+        M.Mean,
+        {
+            "DTypeError": lambda m: m.update("a"),
+            "ShapeError": lambda m: m.update([1.0, 2.0], weight=[1.0, 1.0, 1.0]),
+            "TypeError": lambda m: m.update(1.0, 2.0),
+            "ValueError": lambda m: m.update(1.0, weight=-1.0),
+        },
+    ),
+    **{
+        kind.__name__: (
+            kind,
+            {
+                "DTypeError": lambda m: m.update(["a"], ["b"]),
+                "ShapeError": lambda m: m.update([1.0, 2.0], [1.0, 2.0, 3.0]),
+                "ValueError": lambda m: m.update([1.0], [1.0], [-1.0]),
+            },
+        )
+        for kind in (M.MeanAbsoluteError, M.MeanSquaredError, M.R2)
+    },
+}
+METRICS = [
+    *(
+        (f"metrics.{name}.update", error, lambda kind=kind, call=call: call(kind()))
+        for name, (kind, calls) in UPDATES.items()
+        for error, call in calls.items()
+    ),
+    ("metrics.TopK", "ValueError", lambda: M.TopK(0)),
+    *(
+        (f"metrics.{kind.__name__}", "ValueError", lambda kind=kind: kind("square"))
+        for kind in (M.F1, M.Perplexity, M.Precision, M.Recall)
+    ),
+    ("metrics.ClassMetric", "ValueError", lambda: M.F1("square")),
+    ("metrics.RankingMetric", "ValueError", lambda: M.AUC(0)),
+    ("metrics.AUC", "ValueError", lambda: M.AUC(0)),
+    ("metrics.AveragePrecision", "ValueError", lambda: M.AveragePrecision(0)),
+    ("metrics.Metric.merge", "TypeError", lambda: M.Mean().merge(M.AUC())),
+    ("metrics.Metric.restore", "ValueError", lambda: M.Mean().restore({})),
+    ("metrics.metric_by_name", "ValueError", lambda: M.metric_by_name("square")),
+]
+TRAINING = [*OPTIMIZERS, *SESSIONS, *GRADIENTS, *OPS, *DISTRIBUTIONS, *METRICS]

@@ -65,19 +65,44 @@ class Distribution:
         return m.sqrt(self.variance)
 
     def log_prob(self, value: Operand) -> Variable:
-        """Return the logarithm of the density, or of the probability, at values."""
+        """Return the logarithm of the density, or of the probability, at values.
+
+        Args:
+            value: values that broadcast against [...].
+
+        Returns:
+            Floats.
+        """
         raise self._without("log_prob")
 
     def entropy(self) -> Variable:
-        """Return the entropy, in nats."""
+        """Return the entropy, in nats.
+
+        Returns:
+            Floats [...].
+        """
         raise self._without("entropy")
 
     def rsample(self, sizes: Sequence[int] = ()) -> Variable:
-        """Return draws [*sizes, ...], whose gradient reaches the parameters."""
+        """Return draws [*sizes, ...], whose gradient reaches the parameters.
+
+        Args:
+            sizes: sizes in front of [...].
+
+        Returns:
+            Floats [*sizes, ...].
+        """
         raise self._without("rsample")
 
     def sample(self, sizes: Sequence[int] = ()) -> Variable:
-        """Return draws [*sizes, ...], without a gradient."""
+        """Return draws [*sizes, ...], without a gradient.
+
+        Args:
+            sizes: sizes in front of [...].
+
+        Returns:
+            [*sizes, ...].
+        """
         return stop_gradient(self.rsample(sizes))
 
     def _without(self, what):
@@ -89,7 +114,16 @@ class Distribution:
 
 
 class Normal(Distribution):
-    """Normal distributions of mean `loc` and standard deviation `scale`."""
+    """Normal distributions of mean `loc` and standard deviation `scale`.
+
+    Args:
+        loc: floats [...].
+        scale: standard deviations [...], above 0.
+
+    Raises:
+        DTypeError: the parameters have several float dtypes.
+        ShapeError: the parameters do not broadcast.
+    """
 
     parameters = ("loc", "scale")
 
@@ -121,7 +155,16 @@ class Normal(Distribution):
 
 
 class LogNormal(Distribution):
-    """Distributions of e^x for x of `Normal(loc, scale)`."""
+    """Distributions of e^x for x of `Normal(loc, scale)`.
+
+    Args:
+        loc: floats [...].
+        scale: standard deviations of x [...], above 0.
+
+    Raises:
+        DTypeError: the parameters have several float dtypes.
+        ShapeError: the parameters do not broadcast.
+    """
 
     parameters = ("loc", "scale")
 
@@ -155,7 +198,16 @@ class LogNormal(Distribution):
 
 
 class Uniform(Distribution):
-    """Uniform distributions on [low, high)."""
+    """Uniform distributions on [low, high).
+
+    Args:
+        low: floats [...].
+        high: floats [...], above `low`.
+
+    Raises:
+        DTypeError: the parameters have several float dtypes.
+        ShapeError: the parameters do not broadcast.
+    """
 
     parameters = ("low", "high")
 
@@ -188,7 +240,11 @@ class Uniform(Distribution):
 
 
 class Exponential(Distribution):
-    """Exponential distributions: the density is rate e^(-rate x) for x >= 0."""
+    """Exponential distributions: the density is rate e^(-rate x) for x >= 0.
+
+    Args:
+        rate: floats [...], above 0.
+    """
 
     parameters = ("rate",)
 
@@ -221,7 +277,16 @@ class Exponential(Distribution):
 
 
 class Laplace(Distribution):
-    """Laplace distributions: the density is e^(-|x - loc| / scale) / (2 scale)."""
+    """Laplace distributions: the density is e^(-|x - loc| / scale) / (2 scale).
+
+    Args:
+        loc: floats [...].
+        scale: scales [...], above 0.
+
+    Raises:
+        DTypeError: the parameters have several float dtypes.
+        ShapeError: the parameters do not broadcast.
+    """
 
     parameters = ("loc", "scale")
 
@@ -254,7 +319,15 @@ class Laplace(Distribution):
 
 
 class Bernoulli(Distribution):
-    """Distributions of 1 with probability `probs`, else 0, from probabilities or from logits."""
+    """Distributions of 1 with probability `probs`, else 0, from probabilities or from logits.
+
+    Args:
+        probs: floats [...], in [0, 1].
+        logits: floats [...]: ln p - ln(1 - p).
+
+    Raises:
+        TypeError: both are given, or none.
+    """
 
     parameters = ("logits",)
 
@@ -292,6 +365,14 @@ class Categorical(Distribution):
     """Distributions over classes: `probs` or `logits` are [..., C]; values are classes, int64.
 
     Probabilities are divided by their sum.
+
+    Args:
+        probs: floats [..., C], at least 0.
+        logits: floats [..., C].
+
+    Raises:
+        ShapeError: there is no axis of classes of known size.
+        TypeError: both are given, or none.
     """
 
     parameters = ("logits",)
@@ -315,7 +396,18 @@ class Categorical(Distribution):
         raise self._without("variance, classes are no numbers")
 
     def log_prob(self, value: Operand) -> Variable:
-        """Return ln p of each class; OutOfRange for one that there is not."""
+        """Return ln p of each class; one that there is not is an OutOfRange of the evaluation.
+
+        Args:
+            value: integers that broadcast against [...].
+
+        Returns:
+            Floats.
+
+        Raises:
+            DTypeError: classes are no integers.
+            ShapeError: classes do not broadcast against [...].
+        """
         value = constant(value)
         if value.dtype.kind not in "iu":
             raise DTypeError(f"Categorical: classes are integers, not {describe(value)}")
@@ -350,7 +442,16 @@ class Categorical(Distribution):
 def kl_divergence(p: Distribution, q: Distribution) -> Variable:
     """Return KL(p || q) of two distributions of one kind, in nats: [...].
 
-    GraphError for a pair that has no formula.
+    Args:
+        p: a distribution.
+        q: one of the same kind, whose shape broadcasts against it.
+
+    Returns:
+        Floats [...].
+
+    Raises:
+        GraphError: there is no formula for the pair.
+        ShapeError: the shapes do not broadcast.
     """
     formula = _DIVERGENCES.get((type(p), type(q)))
     if formula is None:

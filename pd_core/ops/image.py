@@ -290,6 +290,19 @@ def unfold(
 
     K is the number of elements of a block, P that of blocks. Arguments are one number, or one for
     each spatial axis; a border of `pads` zeros surrounds the image.
+
+    Args:
+        x: images [N, C, *S], C known.
+        block: sizes of a block.
+        strides: steps from block to block.
+        pads: zeros at both ends of each axis.
+        dilations: distances of the elements of a block.
+
+    Returns:
+        [N, C K, P].
+
+    Raises:
+        ShapeError: x has no spatial axes, or a block does not fit into them.
     """
     x = constant(x)
     n = x.rank - 2
@@ -318,6 +331,20 @@ def fold(
     """Sum columns [N, C K, P] into images [N, C, *size], as torch.nn.functional.fold.
 
     It is ONNX's Col2Im, the transpose of `unfold`, whose arguments it has.
+
+    Args:
+        x: columns [N, C K, P].
+        size: the sizes S of the images.
+        block: sizes of a block.
+        strides: steps from block to block.
+        pads: zeros at both ends of each axis.
+        dilations: distances of the elements of a block.
+
+    Returns:
+        [N, C, *S].
+
+    Raises:
+        ShapeError: the columns are not those of such blocks.
     """
     x = constant(x)
     size = per_axis(size, np.size(size))

@@ -46,10 +46,27 @@ def odeint(
     `y0` is the state at the first time. `dopri5` chooses its steps so that the estimated error of
     each is within atol + rtol |y| (Hairer, Norsett & Wanner 1993, II.4); a time that `max_steps`
     steps from the one before do not reach is NaN, and so are those after it. `euler` and `rk4` take
-    `steps` equal steps between two times.
-    Times increase or decrease. Gradients go through the steps to y0, times and what the function
-    reads, with the lengths of adaptive steps as constants. ShapeError if `times` is no vector of
-    two or more or the function gives another shape than y, DTypeError for what is no float.
+    `steps` equal steps between two times. Times increase or decrease. Gradients go through the
+    steps to y0, times and what the function reads, with the lengths of adaptive steps as constants.
+
+    Args:
+        function: a function (t, y) -> y', of a scalar and the state.
+        y0: floats of any shape.
+        times: floats [T], two or more.
+        rtol: the error that is allowed, as a share of |y|.
+        atol: the error that is allowed besides.
+        method: "dopri5", "euler" or "rk4".
+        max_steps: the most steps of `dopri5` between two times.
+        steps: the number of steps of the others between two times.
+
+    Returns:
+        Floats [T, *y0.shape].
+
+    Raises:
+        DTypeError: y0 or times are no floats.
+        ShapeError: times is no vector of two or more, or the function gives another shape or dtype
+            than y.
+        ValueError: the method is another, or a number of steps below 1.
     """
     y0, times = constant(y0), constant(times)
     if y0.dtype.kind != "f" or times.dtype.kind != "f":

@@ -129,6 +129,18 @@ def stochastic_depth(x: Operand, rate: float, mode: str = "row") -> Variable:
 
     The rows that are kept are divided by 1 - rate; inference returns x. With the mode "batch" all
     rows are dropped or none.
+
+    Args:
+        x: numbers [N, ...].
+        rate: a probability, in [0, 1).
+        mode: "row" or "batch".
+
+    Returns:
+        The shape and dtype of x.
+
+    Raises:
+        ShapeError: x is a scalar.
+        ValueError: the rate or the mode is another.
     """
     x = constant(x)
     if not 0 <= rate < 1:

@@ -24,8 +24,20 @@ _EMPTY = {"max": -np.inf, "min": np.inf}  # before anything is compared with it
 def segment_sum(x: Operand, ids: Operand, count: int | Variable) -> Variable:
     """Sum the rows of x [N, ...] of each segment: [count, ...]; zeros for an empty one.
 
-    `ids` are integers [N], from 0 to count - 1; OutOfRange for any other. PyTorch's index_add,
-    TensorFlow's unsorted_segment_sum.
+    An id that is outside is an OutOfRange of the evaluation. PyTorch's index_add, TensorFlow's
+    unsorted_segment_sum.
+
+    Args:
+        x: numbers [N, ...].
+        ids: integers [N], from 0 to count - 1.
+        count: the number of segments, an integer or a scalar Variable.
+
+    Returns:
+        [count, ...] of the dtype of x.
+
+    Raises:
+        DTypeError: `ids` are no integers.
+        ShapeError: `ids` is not an id for each row of x.
     """
     x, ids = _checked(x, ids, count)
     start = _rows(x, count, 0)
@@ -36,7 +48,17 @@ def segment_sum(x: Operand, ids: Operand, count: int | Variable) -> Variable:
 def segment_mean(x: Operand, ids: Operand, count: int | Variable) -> Variable:
     """Average the rows of x [N, ...] of each segment: [count, ...]; zeros for an empty one.
 
-    `ids` as of `segment_sum`. DTypeError for what are no floats.
+    Args:
+        x: floats [N, ...].
+        ids: integers [N], from 0 to count - 1.
+        count: the number of segments, an integer or a scalar Variable.
+
+    Returns:
+        [count, ...] of the dtype of x.
+
+    Raises:
+        DTypeError: x are no floats, or `ids` no integers.
+        ShapeError: `ids` is not an id for each row of x.
     """
     x, ids = _checked(x, ids, count, floats=True)
     one = ones_like(_column(ids, x.rank, x.dtype))
@@ -48,15 +70,39 @@ def segment_mean(x: Operand, ids: Operand, count: int | Variable) -> Variable:
 def segment_max(x: Operand, ids: Operand, count: int | Variable) -> Variable:
     """Take the largest value of the rows of x [N, ...] of each segment: [count, ...].
 
-    Zeros for an empty one; `ids` as of `segment_sum`. Equal maxima share the gradient evenly.
-    DTypeError for what are no floats.
+    Zeros for an empty one. Equal maxima share the gradient evenly.
+
+    Args:
+        x: floats [N, ...].
+        ids: integers [N], from 0 to count - 1.
+        count: the number of segments, an integer or a scalar Variable.
+
+    Returns:
+        [count, ...] of the dtype of x.
+
+    Raises:
+        DTypeError: x are no floats, or `ids` no integers.
+        ShapeError: `ids` is not an id for each row of x.
     """
     return _extreme(x, ids, count, "max")
 
 
 @op
 def segment_min(x: Operand, ids: Operand, count: int | Variable) -> Variable:
-    """Take the smallest value of the rows of x [N, ...] of each segment; see `segment_max`."""
+    """Take the smallest value of the rows of x [N, ...] of each segment; see `segment_max`.
+
+    Args:
+        x: floats [N, ...].
+        ids: integers [N], from 0 to count - 1.
+        count: the number of segments, an integer or a scalar Variable.
+
+    Returns:
+        [count, ...] of the dtype of x.
+
+    Raises:
+        DTypeError: x are no floats, or `ids` no integers.
+        ShapeError: `ids` is not an id for each row of x.
+    """
     return _extreme(x, ids, count, "min")
 
 
@@ -64,8 +110,19 @@ def segment_min(x: Operand, ids: Operand, count: int | Variable) -> Variable:
 def segment_softmax(x: Operand, ids: Operand, count: int | Variable) -> Variable:
     """Softmax over the rows of x [N, ...] of each segment, elementwise: [N, ...].
 
-    Attention of graph networks (Velickovic et al. 2018). `ids` as of `segment_sum`. DTypeError for
-    what are no floats.
+    Attention of graph networks (Velickovic et al. 2018).
+
+    Args:
+        x: floats [N, ...].
+        ids: integers [N], from 0 to count - 1.
+        count: the number of segments, an integer or a scalar Variable.
+
+    Returns:
+        [N, ...] of the dtype of x.
+
+    Raises:
+        DTypeError: x are no floats, or `ids` no integers.
+        ShapeError: `ids` is not an id for each row of x.
     """
     x, ids = _checked(x, ids, count, floats=True)
     powers = m.exp(x - gather(_extreme(x, ids, count, "max"), ids))

@@ -24,6 +24,10 @@ class Metric(ABC):
 
     Integers are counted in int64 and everything else in float64, so counts are exact and do not
     depend on the order of batches.
+
+    Args:
+        name: the name in logs.
+        options: what states and other metrics must have in common.
     """
 
     _sums: Sums
@@ -84,7 +88,11 @@ class Metric(ABC):
     def merge(self, other: Self) -> None:
         """Add all samples of another metric, as if this one had seen them.
 
-        TypeError for a metric of another class or with other options.
+        Args:
+            other: a metric of the same class and options.
+
+        Raises:
+            TypeError: it is of another class, or has other options.
         """
         if type(other) is not type(self) or other.options != self.options:
             raise TypeError(f"{self.name}: {other!r} cannot be merged into {self!r}")
@@ -98,7 +106,13 @@ class Metric(ABC):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go back to what `state` returned.
 
-        ValueError, and nothing is changed, if that was a metric of other options, or is no state.
+        After an error nothing is changed.
+
+        Args:
+            state: what `state` returned.
+
+        Raises:
+            ValueError: it is the state of another metric, or no state.
         """
         found = entries(self.name, state, {"metric": text, "options": dict, "sums": dict})
         kind, options, given = found["metric"], found["options"], found["sums"]

@@ -35,6 +35,11 @@ class Accuracy(MeanMetric):
     Scores of one class [B] or [B, 1], in [0, 1] unless there is a `threshold`, with labels 0 or 1;
     scores of classes [B, C] or [B, T, C] with ids or one-hot labels; or predicted classes, which
     are integers. With a threshold, scores [B, C] are of labels [B, C] that are independent.
+
+    Args:
+        threshold: the score above which a decision is positive; None for 0.5, or the class of the
+            highest score.
+        name: the name in logs.
     """
 
     def __init__(self, threshold: float | None = None, name: str = "accuracy"):
@@ -44,7 +49,20 @@ class Accuracy(MeanMetric):
     def update(
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
-        """Add a batch of scores or predicted classes, with weights of samples."""
+        """Add a batch of scores or predicted classes, with weights of samples.
+
+        Args:
+            prediction: scores [B], [B, 1], [B, C] or [B, T, C], floats; or predicted classes,
+                integers.
+            label: classes, integers, or one-hot rows.
+            weight: numbers of samples, at least 0; 1 by default.
+
+        Raises:
+            DTypeError: the prediction, label or weight are no numbers.
+            ShapeError: prediction, label and weight do not fit each other.
+            TypeError: there is a threshold for predicted classes.
+            ValueError: a label is no class, a prediction is nan, or a weight negative.
+        """
         multi_label = self.threshold is not None
         samples = samples_of(self.name, prediction, label, weight, multi_label=multi_label)
         hits = _decisions(self.name, samples, self.threshold) == samples.labels
@@ -55,6 +73,13 @@ class TopK(MeanMetric):
     """Share of samples whose class is among the k with the highest scores.
 
     Of equal scores the first ones count as higher, so k = 1 is the accuracy.
+
+    Args:
+        k: a number of classes, at least 1.
+        name: the name in logs. None for `top_<k>`.
+
+    Raises:
+        ValueError: k is below 1.
     """
 
     def __init__(self, k: int = 5, name: str | None = None):
@@ -66,7 +91,18 @@ class TopK(MeanMetric):
     def update(
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
-        """Add a batch of scores [B, C] or [B, T, C], with ids or one-hot labels."""
+        """Add a batch of scores [B, C] or [B, T, C], with ids or one-hot labels.
+
+        Args:
+            prediction: scores [B, C] or [B, T, C], C at least k.
+            label: classes, integers, or one-hot rows.
+            weight: numbers of samples, at least 0; 1 by default.
+
+        Raises:
+            DTypeError: the prediction, label or weight are no numbers.
+            ShapeError: prediction, label and weight do not fit each other.
+            ValueError: a label is no class, a prediction is nan, or a weight negative.
+        """
         samples = samples_of(self.name, prediction, label, weight)
         scores, labels = samples.scores, samples.labels
         if scores.ndim == 1 or scores.shape[1] < self.k:
@@ -91,6 +127,16 @@ class ClassMetric(Metric):
 
     As in scikit-learn, 0 / 0 is 0. A class that is neither a label nor a decision is left out of
     the mean, and nan in the array, unless there is a threshold.
+
+    Args:
+        average: "macro", "micro", "weighted" or None.
+        threshold: the score above which a decision is positive; None for 0.5, or the class of the
+            highest score.
+        classes: the number of classes; None if scores tell it.
+        name: the name in logs.
+
+    Raises:
+        ValueError: `average` is another.
     """
 
     def __init__(
@@ -119,7 +165,21 @@ class ClassMetric(Metric):
     def update(
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
-        """Add a batch of scores or predicted classes, with weights of samples."""
+        """Add a batch of scores or predicted classes, with weights of samples.
+
+        Args:
+            prediction: scores [B], [B, 1], [B, C] or [B, T, C], floats; or predicted classes,
+                integers.
+            label: classes, integers, or one-hot rows.
+            weight: numbers of samples, at least 0; 1 by default.
+
+        Raises:
+            DTypeError: the prediction, label or weight are no numbers.
+            ShapeError: prediction, label and weight do not fit each other.
+            TypeError: there is a threshold for predicted classes.
+            ValueError: a label is no class, a prediction is nan, a weight negative, or the number
+                of classes of predicted ones unknown.
+        """
         has_threshold = self.threshold is not None
         samples = samples_of(self.name, prediction, label, weight, self.classes, has_threshold)
         if samples.is_binary and self.classes is not None:
@@ -169,7 +229,18 @@ class ClassMetric(Metric):
 
 
 class Precision(ClassMetric):
-    """Share of right decisions among the decisions for a class; averages as of ClassMetric."""
+    """Share of right decisions among the decisions for a class; averages as of ClassMetric.
+
+    Args:
+        average: "macro", "micro", "weighted" or None.
+        threshold: the score above which a decision is positive; None for 0.5, or the class of the
+            highest score.
+        classes: the number of classes; None if scores tell it.
+        name: the name in logs.
+
+    Raises:
+        ValueError: `average` is another.
+    """
 
     def ratio(self, hits: np.ndarray, predicted: np.ndarray, labelled: np.ndarray) -> np.ndarray:
         """Return true positives / decisions."""
@@ -177,7 +248,18 @@ class Precision(ClassMetric):
 
 
 class Recall(ClassMetric):
-    """Share of the samples of a class that are found; averages as of ClassMetric."""
+    """Share of the samples of a class that are found; averages as of ClassMetric.
+
+    Args:
+        average: "macro", "micro", "weighted" or None.
+        threshold: the score above which a decision is positive; None for 0.5, or the class of the
+            highest score.
+        classes: the number of classes; None if scores tell it.
+        name: the name in logs.
+
+    Raises:
+        ValueError: `average` is another.
+    """
 
     def ratio(self, hits: np.ndarray, predicted: np.ndarray, labelled: np.ndarray) -> np.ndarray:
         """Return true positives / labels."""
@@ -185,7 +267,18 @@ class Recall(ClassMetric):
 
 
 class F1(ClassMetric):
-    """Harmonic mean of precision and recall of a class; averages as of ClassMetric."""
+    """Harmonic mean of precision and recall of a class; averages as of ClassMetric.
+
+    Args:
+        average: "macro", "micro", "weighted" or None.
+        threshold: the score above which a decision is positive; None for 0.5, or the class of the
+            highest score.
+        classes: the number of classes; None if scores tell it.
+        name: the name in logs.
+
+    Raises:
+        ValueError: `average` is another.
+    """
 
     def ratio(self, hits: np.ndarray, predicted: np.ndarray, labelled: np.ndarray) -> np.ndarray:
         """Return 2 true positives / (decisions + labels)."""
@@ -197,6 +290,11 @@ class ConfusionMatrix(Metric):
 
     Scores of one class give two classes. `classes` is the number of classes, needed only if
     predictions are predicted classes.
+
+    Args:
+        classes: the number of classes; None if scores tell it.
+        threshold: the score of one class above which a decision is positive; None for 0.5.
+        name: the name in logs.
     """
 
     def __init__(
@@ -216,7 +314,20 @@ class ConfusionMatrix(Metric):
     def update(
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
-        """Add a batch of scores or predicted classes, with weights of samples."""
+        """Add a batch of scores or predicted classes, with weights of samples.
+
+        Args:
+            prediction: scores [B], [B, 1], [B, C] or [B, T, C], floats; or predicted classes,
+                integers.
+            label: classes, integers, or one-hot rows.
+            weight: numbers of samples, at least 0; 1 by default.
+
+        Raises:
+            DTypeError: the prediction, label or weight are no numbers.
+            ShapeError: prediction, label and weight do not fit each other.
+            ValueError: a label is no class, a prediction is nan, a weight negative, or the number
+                of classes of predicted ones unknown.
+        """
         samples = samples_of(self.name, prediction, label, weight, self.classes)
         if self.threshold is not None and not samples.is_binary:
             shape = np.shape(prediction)

@@ -40,7 +40,11 @@ class MeanMetric(Metric):
 
 
 class Mean(MeanMetric):
-    """Running mean of numbers, each by its weight: of costs by the size of their batches, say."""
+    """Running mean of numbers, each by its weight: of costs by the size of their batches, say.
+
+    Args:
+        name: the name in logs.
+    """
 
     def __init__(self, name: str = "mean"):
         super().__init__(name)
@@ -48,7 +52,19 @@ class Mean(MeanMetric):
     def update(
         self, prediction: ArrayLike, label: None = None, weight: ArrayLike | None = None
     ) -> None:
-        """Add a number or an array of them, with weights for each; there are no labels."""
+        """Add a number or an array of them, with weights for each; there are no labels.
+
+        Args:
+            prediction: a number, or an array of them.
+            label: None.
+            weight: a number for each, at least 0; 1 by default.
+
+        Raises:
+            DTypeError: the values or weights are no numbers.
+            ShapeError: the weights do not have the shape of the values.
+            TypeError: there is a label.
+            ValueError: a weight is negative.
+        """
         if label is not None:
             raise TypeError(f"{self.name}: a mean has no labels\n  hint: update(value, weight=...)")
         self.add_mean(prediction, weight)

@@ -29,7 +29,17 @@ METRICS: dict[str, Callable[[], Metric]] = {
 
 
 def metric_by_name(name: str) -> Metric:
-    """Return a new metric: one of `METRICS`, or top_1, top_5, … for TopK; else ValueError."""
+    """Return a new metric: one of `METRICS`, or top_1, top_5, … for TopK.
+
+    Args:
+        name: such as `accuracy`.
+
+    Returns:
+        A metric with default options.
+
+    Raises:
+        ValueError: there is no such metric.
+    """
     if name in METRICS:
         return METRICS[name]()
     if re.fullmatch(r"top_[1-9]\d*", name, re.ASCII):

@@ -14,6 +14,13 @@ class RankingMetric(Metric):
     Every score is kept, so memory grows with the number of distinct ones, and `result` sorts. With
     `bins`, scores are in [0, 1] and counted in that many bins of equal width: constant memory, and
     the scores of a bin are equal.
+
+    Args:
+        bins: the number of bins; None keeps every score.
+        name: the name in logs.
+
+    Raises:
+        ValueError: bins is below 1.
     """
 
     def __init__(self, bins: int | None = None, name: str | None = None):
@@ -38,7 +45,21 @@ class RankingMetric(Metric):
     def update(
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
-        """Add a batch: scores of one class, or probabilities [B, 2] of two, with their labels."""
+        """Add a batch: scores of one class, or probabilities [B, 2] of two, with their labels.
+
+        Args:
+            prediction: scores [B] or [B, 1], or probabilities [B, 2], floats.
+            label: 0 or 1 for each, or one-hot rows.
+            weight: numbers of samples, at least 0; 1 by default.
+
+        Raises:
+            DTypeError: the prediction, label or weight are no numbers.
+            ShapeError: there are more than two classes, or prediction, label and weight do not fit
+                each other.
+            TypeError: the prediction is integers.
+            ValueError: probabilities do not sum to 1, a score is outside of the bins, a label is
+                not 0 or 1, or a weight negative.
+        """
         samples = samples_of(self.name, prediction, label, weight)
         scores = _positive_scores(self.name, samples, np.shape(prediction))
         w = np.int64(1) if samples.weight is None else samples.weight
@@ -83,6 +104,13 @@ class AUC(RankingMetric):
     """Area under the ROC curve: how often a positive sample has a higher score than a negative one.
 
     Equal scores count one half (the Mann-Whitney U statistic divided by the number of pairs).
+
+    Args:
+        bins: the number of bins; None keeps every score.
+        name: the name in logs.
+
+    Raises:
+        ValueError: bins is below 1.
     """
 
     def result(self) -> float:
@@ -99,6 +127,13 @@ class AveragePrecision(RankingMetric):
     """Average precision: the sum over scores of precision times the growth of recall.
 
     It is the area under the steps of the precision-recall curve, without interpolation.
+
+    Args:
+        bins: the number of bins; None keeps every score.
+        name: the name in logs.
+
+    Raises:
+        ValueError: bins is below 1.
     """
 
     def __init__(self, bins: int | None = None, name: str = "average_precision"):

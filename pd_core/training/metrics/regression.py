@@ -24,7 +24,11 @@ def _pair(who, prediction, label):
 
 
 class MeanAbsoluteError(MeanMetric):
-    """Mean of |prediction - label| over samples and outputs."""
+    """Mean of |prediction - label| over samples and outputs.
+
+    Args:
+        name: the name in logs.
+    """
 
     def __init__(self, name: str = "mae"):
         super().__init__(name)
@@ -32,13 +36,28 @@ class MeanAbsoluteError(MeanMetric):
     def update(
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
-        """Add a batch [B] or [B, ...], with weights of samples."""
+        """Add a batch [B] or [B, ...], with weights of samples.
+
+        Args:
+            prediction: numbers [B] or [B, ...].
+            label: numbers of the same shape.
+            weight: numbers of samples, at least 0; 1 by default.
+
+        Raises:
+            DTypeError: the prediction, label or weight are no numbers.
+            ShapeError: prediction, label and weight do not fit each other.
+            ValueError: a weight is negative.
+        """
         y, t = _pair(self.name, prediction, label)
         self.add_mean(abs(y - t), weight)
 
 
 class MeanSquaredError(MeanMetric):
-    """Mean of (prediction - label)² over samples and outputs."""
+    """Mean of (prediction - label)² over samples and outputs.
+
+    Args:
+        name: the name in logs.
+    """
 
     def __init__(self, name: str = "mse"):
         super().__init__(name)
@@ -46,13 +65,28 @@ class MeanSquaredError(MeanMetric):
     def update(
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
-        """Add a batch [B] or [B, ...], with weights of samples."""
+        """Add a batch [B] or [B, ...], with weights of samples.
+
+        Args:
+            prediction: numbers [B] or [B, ...].
+            label: numbers of the same shape.
+            weight: numbers of samples, at least 0; 1 by default.
+
+        Raises:
+            DTypeError: the prediction, label or weight are no numbers.
+            ShapeError: prediction, label and weight do not fit each other.
+            ValueError: a weight is negative.
+        """
         y, t = _pair(self.name, prediction, label)
         self.add_mean(np.square(y - t), weight)
 
 
 class RootMeanSquaredError(MeanSquaredError):
-    """Square root of the mean of (prediction - label)² over samples and outputs."""
+    """Square root of the mean of (prediction - label)² over samples and outputs.
+
+    Args:
+        name: the name in logs.
+    """
 
     def __init__(self, name: str = "rmse"):
         super().__init__(name)
@@ -66,6 +100,9 @@ class R2(Metric):
     """Coefficient of determination: 1 - residual sum of squares / total sum of squares.
 
     The mean over outputs for predictions [B, D]. It is nan while all labels of an output are equal.
+
+    Args:
+        name: the name in logs.
     """
 
     def __init__(self, name: str = "r2"):
@@ -79,7 +116,18 @@ class R2(Metric):
     def update(
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None
     ) -> None:
-        """Add a batch [B] or [B, D], with weights of samples."""
+        """Add a batch [B] or [B, D], with weights of samples.
+
+        Args:
+            prediction: numbers [B] or [B, D].
+            label: numbers of the same shape.
+            weight: numbers of samples, at least 0; 1 by default.
+
+        Raises:
+            DTypeError: the prediction, label or weight are no numbers.
+            ShapeError: prediction, label and weight do not fit each other.
+            ValueError: a weight is negative.
+        """
         y, t = _pair(self.name, prediction, label)
         w = weights_of(self.name, weight, t.shape)
         if not t.size:

@@ -20,6 +20,14 @@ class Perplexity(MeanMetric):
 
     `inputs` says what predictions are: "probabilities" or "logits" [..., C] of classes, or the
     "cross_entropy" [...] of each token, in nats. Tokens whose label is `ignore_index` do not count.
+
+    Args:
+        inputs: "probabilities", "logits" or "cross_entropy".
+        ignore_index: the label of tokens that do not count.
+        name: the name in logs.
+
+    Raises:
+        ValueError: `inputs` is another.
     """
 
     def __init__(
@@ -40,6 +48,17 @@ class Perplexity(MeanMetric):
         """Add a batch with labels [...] or [..., 1] and weights of tokens.
 
         Cross entropies need labels only to find those that are ignored.
+
+        Args:
+            prediction: floats [..., C], or [...] of cross entropies.
+            label: classes [...] or [..., 1], integers.
+            weight: numbers [...], at least 0; 1 by default.
+
+        Raises:
+            DTypeError: the prediction, label or weight are no numbers.
+            ShapeError: the label does not have the shape of the tokens.
+            TypeError: probabilities or logits come without labels.
+            ValueError: probabilities do not sum to 1, a label is no class, or a weight negative.
         """
         p = np.atleast_1d(numbers(self.name, "prediction", prediction))
         has_costs = self.inputs == "cross_entropy"
@@ -96,6 +115,14 @@ class BLEU(Metric):
     """BLEU of a corpus of translations, from 0 to 100 (Papineni et al. 2002), by sacrebleu.
 
     The options are those of `sacrebleu.BLEU`, and so is the result.
+
+    Args:
+        tokenize: the name of a tokenizer.
+        lowercase: whether case does not count.
+        smooth_method: the name of a method.
+        max_ngram_order: the longest n-gram.
+        effective_order: whether longer n-grams than there are do not count.
+        name: the name in logs.
     """
 
     def __init__(
@@ -139,7 +166,13 @@ class BLEU(Metric):
     def update(
         self, prediction: Sequence[str], label: Sequence[str | Sequence[str]], weight: None = None
     ) -> None:
-        """Add sentences, with a reference each, or a list of several."""
+        """Add sentences, with a reference each, or a list of several.
+
+        Args:
+            prediction: sentences.
+            label: a sentence, or a list of several, for each.
+            weight: None.
+        """
         if weight is not None:
             raise TypeError(f"{self.name}: sentences have no weights")
         if isinstance(prediction, str) or isinstance(label, str):
