@@ -1,5 +1,7 @@
 """Calls that raise the errors which docstrings of training name: (name, error, call)."""
 
+from tempfile import TemporaryDirectory
+
 import numpy as np
 
 import pd_core as pd
@@ -13,6 +15,11 @@ def f(*shape):
 def i(*shape):
     """A feed slot of int64."""
     return pd.Variable(list(shape), dtype="int64")
+
+
+def s(*shape):
+    """A feed slot of text."""
+    return pd.Variable(list(shape), dtype="str")
 
 
 def w(*shape):
@@ -347,4 +354,50 @@ METRICS = [
     ("metrics.Metric.restore", "ValueError", lambda: M.Mean().restore({})),
     ("metrics.metric_by_name", "ValueError", lambda: M.metric_by_name("square")),
 ]
-TRAINING = [*OPTIMIZERS, *SESSIONS, *GRADIENTS, *OPS, *DISTRIBUTIONS, *METRICS]
+
+
+def other_shape():
+    with TemporaryDirectory() as folder:
+        pd.save(f"{folder}/w", pd.Variable("saved", data=[1.0]))
+        pd.reset()
+        pd.load(f"{folder}/w", pd.Variable("saved", data=[1.0, 2.0]))
+
+
+def got(**settings):
+    pd.get_variable("g", [2])
+    pd.get_variable("g", **settings)
+
+
+BASICS = [
+    ("conv", "DTypeError", lambda: pd.conv(i(1, 3, 8, 8), i(4, 3, 3, 3))),
+    ("conv", "ShapeError", lambda: pd.conv(f(1, 3, 8, 8), f(4, 2, 3, 3))),
+    ("conv_transpose", "DTypeError", lambda: pd.conv_transpose(i(1, 3, 8, 8), i(3, 2, 3, 3))),
+    ("conv_transpose", "ShapeError", lambda: pd.conv_transpose(f(1, 3, 8, 8), f(4, 2, 3, 3))),
+    ("max_pool", "DTypeError", lambda: pd.max_pool(s(1, 3, 4, 4), 2)),
+    ("max_pool", "GraphError", lambda: pd.max_pool(f(1, 3, 4, 4), 2, ties="last")),
+    ("max_pool", "ShapeError", lambda: pd.max_pool(f(1, 3, 4, 4), 9)),
+    ("avg_pool", "DTypeError", lambda: pd.avg_pool(i(1, 3, 4, 4), 2)),
+    ("avg_pool", "ShapeError", lambda: pd.avg_pool(f(1, 3, 4, 4), 9)),
+    ("lerp", "DTypeError", lambda: pd.lerp(i(2), i(2), 0.5)),
+    ("lerp", "ShapeError", lambda: pd.lerp(f(2), f(3), 0.5)),
+    ("clip", "ShapeError", lambda: pd.clip(f(2), f(3))),
+    ("where", "DTypeError", lambda: pd.where(f(2), f(2), f(2))),
+    ("where", "ShapeError", lambda: pd.where(pd.Variable([2], dtype="bool"), f(3), f(3))),
+    ("cast", "DTypeError", lambda: pd.cast(f(2), "decimal")),
+    ("linspace", "DTypeError", lambda: pd.linspace(f(2), 1.0, 3)),
+    ("linspace", "TypeError", lambda: pd.linspace(0.0, 1.0, 2.5)),
+    ("linspace", "ValueError", lambda: pd.linspace(0.0, 1.0, -1)),
+    ("l2_normalize", "DTypeError", lambda: pd.l2_normalize(i(2))),
+    ("l2_normalize", "ShapeError", lambda: pd.l2_normalize(f(2), 5)),
+    ("constant", "DTypeError", lambda: pd.constant([[1], [1, 2]])),
+    ("assign", "GraphError", lambda: pd.assign(f(2) * 2.0, 1.0)),
+    ("assign", "ShapeError", lambda: pd.assign(w(3), np.ones(7, np.float32))),
+    ("get_variable", "DTypeError", lambda: got(dtype="int64")),
+    ("get_variable", "KeyError", lambda: pd.get_variable("nobody")),
+    ("get_variable", "NameConflict", lambda: got(shape=[2], reuse=False)),
+    ("get_variable", "ShapeError", lambda: got(shape=[3])),
+    ("namespace", "TypeError", lambda: pd.namespace(3)),
+    ("load", "DamagedFile", lambda: pd.load(__file__, w(2))),
+    ("load", "GraphError", other_shape),
+]
+TRAINING = [*BASICS, *OPTIMIZERS, *SESSIONS, *GRADIENTS, *OPS, *DISTRIBUTIONS, *METRICS]

@@ -52,6 +52,15 @@ def namespace(name: str | Namespace | None = None) -> Namespace:
 
     Affects names only, never visibility. Without a name an automatic one is used; a Namespace is
     returned unchanged, so that it can be entered again under any other prefix.
+
+    Args:
+        name: a text; automatic if None.
+
+    Returns:
+        A Namespace for `with`.
+
+    Raises:
+        TypeError: the name is no text.
     """
     if isinstance(name, Namespace):
         return name
@@ -72,8 +81,25 @@ def get_variable(
 ) -> Variable:
     """Return the variable `name` of the current namespace, created if it is missing.
 
-    `reuse=False` insists on a new one (NameConflict otherwise). An existing one must agree in
-    shape (ShapeError) and dtype (DTypeError); a missing one needs a shape or data (KeyError).
+    `reuse=False` insists on a new one. An existing one must agree in shape and dtype; a missing one
+    needs a shape or data.
+
+    Args:
+        name: a name below the namespace.
+        shape: the sizes of a new variable.
+        data: its initial value.
+        dtype: its dtype.
+        reuse: False for a new one only.
+        attributes: those of `Variable`.
+
+    Returns:
+        A persistent Variable.
+
+    Raises:
+        DTypeError: the variable exists in another dtype.
+        KeyError: it does not exist, and there is neither shape nor data.
+        NameConflict: it exists, and `reuse` is False.
+        ShapeError: it exists in another shape.
     """
     full, scope = current_namespace() + name, names()
     with scope.lock:
@@ -99,12 +125,26 @@ def get_variable(
 
 
 def persistent_variables(prefix: str | Namespace = "") -> list[Variable]:
-    """Return the variables that keep a value under a prefix (`'g/'`), in creation order."""
+    """Return the variables that keep a value under a prefix (`'g/'`), in creation order.
+
+    Args:
+        prefix: a namespace, or its name with a `/`.
+
+    Returns:
+        A list of Variables.
+    """
     prefix = prefix.name if isinstance(prefix, Namespace) else prefix
     registered = names().variables.items()
     return [v for name, v in registered if name.startswith(prefix) and v.is_persistent]
 
 
 def trainable_variables(prefix: str | Namespace = "") -> list[Variable]:
-    """Return the trainable variables under a prefix (`'g/'`), in creation order."""
+    """Return the trainable variables under a prefix (`'g/'`), in creation order.
+
+    Args:
+        prefix: a namespace, or its name with a `/`.
+
+    Returns:
+        A list of Variables.
+    """
     return [v for v in persistent_variables(prefix) if v.trainable]

@@ -104,6 +104,17 @@ def assign(variable: Variable, value: Operand) -> Update:
     """Return a target that stores `value` (Variable, array or number) in a persistent variable.
 
     Inside `pd.guard()` it is stored at once, and the target does nothing.
+
+    Args:
+        variable: a persistent Variable.
+        value: a value of its shape.
+
+    Returns:
+        An Update for `eval`; an empty one inside `pd.guard()`.
+
+    Raises:
+        GraphError: the variable keeps no value.
+        ShapeError: the value has another shape.
     """
     recording = recorder()
     if not isinstance(value, Variable):

@@ -439,7 +439,19 @@ def format_dims(dims: Iterable[Dim]) -> str:
 
 
 def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
-    """Create a Variable with a fixed value. Python floats and float64 arrays become float32."""
+    """Create a Variable with a fixed value. Python floats and float64 arrays become float32.
+
+    Args:
+        value: an array, a number or nested lists of numbers; a Variable is returned as it is.
+        dtype: a dtype, by default that of the value.
+        name: a name; automatic if None.
+
+    Returns:
+        A Variable of the shape of the value.
+
+    Raises:
+        DTypeError: the value is text, no array, or has rows of different lengths.
+    """
     if isinstance(value, Variable):
         if value.literal and dtype is not None and value.dtype != dtype:
             array = as_array(value.eager_value, dtype)

@@ -44,6 +44,22 @@ def conv(
     `pads` is one number, one per spatial axis, or (before..., after...); "valid" is none, and
     with "same" the result has ceil(size / stride) pixels: the pads at both ends of an axis differ
     by at most 1, in favour of the end. With strides "same" takes images of known sizes.
+
+    Args:
+        x: floats [N, C, *S].
+        w: filters [O, C/group, *K] of the same dtype.
+        bias: floats [O].
+        strides: the step of the window on each axis.
+        pads: the zeros around the image.
+        dilations: the distances of the filter's elements.
+        group: the number of groups of channels.
+
+    Returns:
+        [N, O, *S'], of the sizes that the windows give.
+
+    Raises:
+        DTypeError: x and w are no floats.
+        ShapeError: the channels, the axes or the sizes do not fit each other.
     """
     x, w = constant(x), constant(w)
     n = x.rank - 2
@@ -71,7 +87,25 @@ def conv_transpose(
     group: int = 1,
     output_padding: Sizes = 0,
 ) -> Variable:
-    """Transposed convolution: x [N, O, *S] and filters [O, C/group, *K] give [N, C, ...]."""
+    """Transposed convolution: x [N, O, *S] and filters [O, C/group, *K] give [N, C, ...].
+
+    Args:
+        x: floats [N, O, *S].
+        w: filters [O, C/group, *K] of the same dtype.
+        bias: floats [C].
+        strides: the distance of the windows on each axis.
+        pads: what is cut off at both ends of each axis.
+        dilations: the distances of the filter's elements.
+        group: the number of groups of channels.
+        output_padding: what is added at the end of each axis.
+
+    Returns:
+        [N, C, *S'], of the sizes that the windows give.
+
+    Raises:
+        DTypeError: x and w are no floats.
+        ShapeError: the channels or the axes do not fit each other.
+    """
     n = constant(x).rank - 2
     return apply(
         "ConvTranspose",
@@ -168,6 +202,22 @@ def max_pool(
     known sizes. Of a window with NaN the maximum is NaN, and the last NaN the one for the gradient;
     but where nothing else reads the result of `conv` that is pooled, or of a `relu` of it, as in
     inference, a CPU may lose the NaN.
+
+    Args:
+        x: floats or 8-bit integers [N, C, *S].
+        window: the sizes of a window.
+        strides: the step of the window on each axis.
+        pads: the padding of the image.
+        ceil_mode: whether a last window may reach beyond the end.
+        ties: "first" or "all": which of equal maxima have the gradient.
+
+    Returns:
+        [N, C, *S'], of the sizes that the windows give.
+
+    Raises:
+        DTypeError: x are neither floats nor 8-bit integers.
+        GraphError: `ties` is another.
+        ShapeError: x has no spatial axes, or the windows do not fit into them.
     """
     x = constant(x)
     y = apply("MaxPool", x, **_windows(x, window, strides, pads, ceil_mode))
@@ -191,6 +241,21 @@ def avg_pool(
 
     `pads` are those of `conv`. The part of a window that reaches beyond the end with ceil_mode is
     never counted.
+
+    Args:
+        x: floats [N, C, *S].
+        window: the sizes of a window.
+        strides: the step of the window on each axis.
+        pads: the padding of the image.
+        ceil_mode: whether a last window may reach beyond the end.
+        include_pad: whether the padding counts.
+
+    Returns:
+        [N, C, *S'], of the sizes that the windows give.
+
+    Raises:
+        DTypeError: x are no floats.
+        ShapeError: x has no spatial axes, or the windows do not fit into them.
     """
     x = constant(x)
     geometry = _windows(x, window, strides, pads, ceil_mode)

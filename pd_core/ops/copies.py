@@ -355,7 +355,22 @@ def eye(n: int, m: int | None = None, dtype: DTypeLike = "float32") -> Variable:
 
 @op
 def linspace(start: float, end: float, count: int, dtype: DTypeLike = "float32") -> Variable:
-    """`count` evenly spaced numbers from start to end, both included."""
+    """`count` evenly spaced numbers from start to end, both included.
+
+    Args:
+        start: a number.
+        end: a number.
+        count: the number of numbers.
+        dtype: a float dtype.
+
+    Returns:
+        [count].
+
+    Raises:
+        DTypeError: `start` or `end` is not known when the graph is built.
+        TypeError: `count` is no integer.
+        ValueError: `count` is negative.
+    """
     return constant(np.linspace(start, end, count), dtype)
 
 

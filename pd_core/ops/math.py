@@ -309,7 +309,20 @@ def mod(a: Operand, b: Operand) -> Variable:
 
 @op
 def lerp(a: Operand, b: Operand, weight: Operand) -> Variable:
-    """Linear interpolation a + weight (b - a), broadcast."""
+    """Linear interpolation a + weight (b - a), broadcast.
+
+    Args:
+        a: floats.
+        b: floats of the same dtype.
+        weight: floats, or a number.
+
+    Returns:
+        Floats.
+
+    Raises:
+        DTypeError: the operands are no floats of one dtype.
+        ShapeError: the operands do not broadcast.
+    """
     a, b = (constant(v) for v in match_dtypes(a, b))
     return a + weight * (b - a)
 
@@ -366,6 +379,17 @@ def clip(x: Operand, low: Operand | None = None, high: Operand | None = None) ->
     """Limit x to [low, high], two scalars; None is no limit.
 
     Where x equals a bound, the gradient goes to x, as by torch.clamp; where x is NaN, nowhere.
+
+    Args:
+        x: numbers of any shape.
+        low: a scalar, or None.
+        high: a scalar, or None.
+
+    Returns:
+        The shape of x.
+
+    Raises:
+        ShapeError: a bound is no scalar.
     """
     x = constant(x)
     for bound in (low, high):
@@ -486,13 +510,37 @@ def is_close(a: Operand, b: Operand, rtol: float = 1e-5, atol: float = 1e-8) -> 
 
 @op
 def where(condition: Operand, a: Operand, b: Operand) -> Variable:
-    """Elements of a where the bool condition is true, of b elsewhere; all three broadcast."""
+    """Elements of a where the bool condition is true, of b elsewhere; all three broadcast.
+
+    Args:
+        condition: bools.
+        a: values of any dtype.
+        b: values of the same dtype.
+
+    Returns:
+        The dtype of a.
+
+    Raises:
+        DTypeError: the condition is not bool, or a and b have different dtypes.
+        ShapeError: the three do not broadcast.
+    """
     return apply("Where", condition, *match_dtypes(a, b))
 
 
 @op
 def cast(x: Operand, dtype: DTypeLike) -> Variable:
-    """Convert x to another dtype; x itself if it has that dtype already."""
+    """Convert x to another dtype; x itself if it has that dtype already.
+
+    Args:
+        x: values of any shape.
+        dtype: a dtype of NumPy, or its name.
+
+    Returns:
+        The shape of x.
+
+    Raises:
+        DTypeError: there is no such dtype in ONNX.
+    """
     x, code = constant(x), element_type(dtype)
     return x if x.dtype == np.dtype(dtype) else apply("Cast", x, to=code)
 

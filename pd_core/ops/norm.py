@@ -255,7 +255,20 @@ def _by_channel(y, scale, shift):
 
 @op
 def l2_normalize(x: Variable, axis: int = -1, epsilon: float = 1e-12) -> Variable:
-    """Divide x by its L2 norm along an axis, sqrt(sum x^2 + epsilon)."""
+    """Divide x by its L2 norm along an axis, sqrt(sum x^2 + epsilon).
+
+    Args:
+        x: a float Variable.
+        axis: an axis.
+        epsilon: a number above 0, added to the sum of squares.
+
+    Returns:
+        The shape and dtype of x.
+
+    Raises:
+        DTypeError: x are no floats.
+        ShapeError: x has no such axis.
+    """
     return x / m.sqrt(reduce_sum(m.square(x), [axis], keep_dim=True) + epsilon)
 
 

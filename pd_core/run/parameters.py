@@ -68,7 +68,21 @@ def load(
     `mapping` gives variables that have another name in the file, {name in the file: variable}.
     Values of another float type are converted. Where names or shapes differ, a GraphError lists all
     that are missing, unexpected or mismatched, and nothing is changed; with strict=False what fits
-    is loaded, and the rest is in the result. DamagedFile if it is no such file.
+    is loaded, and the rest is in the result.
+
+    Args:
+        path: a file that `save` has written.
+        targets: Variables.
+        strict: whether all must fit.
+        mapping: {name in the file: variable}.
+        session: by default the session in force.
+
+    Returns:
+        Names: loaded, missing, unexpected and mismatched ones.
+
+    Raises:
+        DamagedFile: it is no file of tensors.
+        GraphError: with `strict`, names or shapes differ.
     """
     session = session or default_session()
     renamed = dict(mapping or {})
