@@ -72,6 +72,17 @@ def test_signatures_are_those_of_the_source(site):
     assert "floating[Any]" not in shown and "_NestedSequence" not in shown
 
 
+def test_settings_of_optimizers_are_shown(site):
+    """By name and type, inherited ones too; and the methods that all optimizers have."""
+    shown = " ".join(text(site / "api" / "optimizers.html").split())
+    shown = shown.replace("( ", "(").replace(", )", ")")
+    own = "learning_rate: LearningRate = 0.001, beta1: float = 0.9, beta2: float = 0.999"
+    of_all = "clip: Clip | None = None, groups: Groups = (), accumulate: int = 1"
+    assert f"pd.AdamOptimizer({own}, epsilon: float = 1e-08, *, name: str" in shown
+    assert shown.count(of_all) >= 14 and "_SettableGroups" not in shown
+    assert "minimize(cost: Variable | Sequence[Variable]" in shown
+
+
 def test_types_in_signatures_are_explained(site):
     """Each is a type of Python, a class with a link, or in the table of types."""
     table = (ROOT / "docs" / "api" / "types.md").read_text("utf-8")
