@@ -13,6 +13,7 @@ from .context import RunnerContext
 from .control import Observe, ReduceRate, StopEarly
 from .data import Data
 from .evaluate import Evaluate, TestEvery, TestResult
+from .functions import CallEvery
 from .item import RunnerItem
 from .items import Counter, Device
 from .log import Log, LogWarning
@@ -23,8 +24,8 @@ from .saving import Resume, SaveEvery
 from .steps import Forward, ForwardBackward, Step, TrainStep, Update
 
 __all__ = [
-    "ArrayReader", "Average", "Checkpoint", "CheckpointWarning", "Counter", "Data", "Device",
-    "Evaluate", "Forward", "ForwardBackward", "Log", "LogWarning", "Observe", "Progress",
+    "ArrayReader", "Average", "CallEvery", "Checkpoint", "CheckpointWarning", "Counter", "Data",
+    "Device", "Evaluate", "Forward", "ForwardBackward", "Log", "LogWarning", "Observe", "Progress",
     "ReduceRate", "Resume", "Runner", "RunnerContext", "RunnerItem", "SaveEvery", "Step",
     "StopEarly", "TestEvery", "TestResult", "TrainStep", "Update", "newest_checkpoint",
     "read_checkpoint", "refresh_batch_norm", "runner_of", "write_checkpoint", "write_report",

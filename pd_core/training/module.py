@@ -24,12 +24,11 @@ from ..optimizers.named import optimizer_named
 from ..run.parameters import compared
 from ..run.session import default_session
 from ..storage.tensors import write_tensors
-from . import RunnerItem
 from .fit import saved
 from .fit.criterion import Criterion, Loss, Metrics, loss_named
 from .fit.data import array_source, is_array, reader_source, source_of
 from .fit.evaluation import evaluated, predicted
-from .fit.fitting import fit, shown, training_sources
+from .fit.fitting import Callbacks, fit, shown, training_sources
 from .fit.history import History
 from .fit.inputs import DeclaredInput, Input, declared
 from .fit.modes import modes_kept
@@ -154,7 +153,7 @@ class Module(Layer):
         validation_split: float = 0.0,
         validation_data: Any = None,
         metrics: Metrics = (),
-        callbacks: Sequence[RunnerItem] = (),
+        callbacks: Callbacks = (),
         class_weight: Mapping[int, float] | None = None,
         sample_weight: Any = None,
         shuffle: bool = True,
@@ -180,7 +179,8 @@ class Module(Layer):
         `validation_data` is (x, y) or a reader; `validation_split` takes this share of the arrays
         from their end, before they are shuffled. `metrics`, names or instances of
         `pd.metrics.Metric`, compare one output with one y. `callbacks` are items around the step,
-        such as `pd.training.StopEarly`; `Resume` continues a training that `SaveEvery` saved.
+        such as `pd.training.StopEarly`; `Resume` continues a training that `SaveEvery` saved. A
+        function among them is called with the context after each epoch.
 
         `class_weight` {class: weight, 1 if it is not there} and `sample_weight` [N] multiply the
         loss of each sample in training; the cost is sum(w loss) / n.

@@ -6,14 +6,15 @@ cost, it is inference.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from ..graph.errors import GraphError
 from .checkpoint import checkpoint_of
 from .context import RunnerContext
+from .functions import item_of
 from .item import RunnerItem
 from .ranks import INTERRUPTED, is_writer, job
 from .tables import save_checkpoint
@@ -42,22 +43,21 @@ class Runner:
     def __repr__(self) -> str:
         return f"Runner({', '.join(map(repr, self.items))})"
 
-    def add_item(self, item: RunnerItem) -> Self:
+    def add_item(self, item: RunnerItem | Callable[[RunnerContext], Any]) -> Self:
         """Add an item inside of those that were added before; return the runner.
 
         Args:
-            item: a RunnerItem.
+            item: a RunnerItem, or a function, which is called with the context after each pass.
 
         Returns:
             The runner.
 
         Raises:
             GraphError: the runner is running.
-            TypeError: it is no RunnerItem.
+            TypeError: it is neither.
             ValueError: it was added before.
         """
-        if not isinstance(item, RunnerItem):
-            raise TypeError(f"add_item: a RunnerItem, not {item!r}")
+        item = item_of("add_item", item)
         if self._is_open:
             raise GraphError("add_item: the runner is running already")
         if any(item is other for other in self.items):
@@ -245,8 +245,8 @@ class Runner:
         return self.context
 
 
-def runner_of(items: Iterable[RunnerItem]) -> Runner:
-    """Return a Runner of some items."""
+def runner_of(items: Iterable[RunnerItem | Callable[[RunnerContext], Any]]) -> Runner:
+    """Return a Runner of some items, each a RunnerItem or a function, see `add_item`."""
     runner = Runner()
     for item in items:
         runner.add_item(item)

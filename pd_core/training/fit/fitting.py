@@ -6,8 +6,9 @@ from typing import Any
 from ...graph.recording import not_recording
 from ...layers.layer import Layer
 from ...optimizers.base import Optimizer
-from .. import Counter, Data, Device, Progress, RunnerItem, TestEvery, runner_of
+from .. import Counter, Data, Device, Progress, RunnerContext, RunnerItem, TestEvery, runner_of
 from ..batches import Reader
+from ..functions import item_of
 from .arrays import checked
 from .criterion import Criterion
 from .data import Source, array_source, source_of
@@ -53,13 +54,17 @@ def _split(x, y, share):
     return rows
 
 
-def shown(callbacks: Sequence[RunnerItem], verbose: bool | None) -> list[RunnerItem]:
+Callbacks = Sequence[RunnerItem | Callable[[RunnerContext], Any]]
+
+
+def shown(callbacks: Callbacks, verbose: bool | None) -> list[RunnerItem]:
     """Return the callbacks and a Progress around them, which None shows in a terminal only."""
-    if isinstance(callbacks, RunnerItem):
+    if isinstance(callbacks, RunnerItem) or callable(callbacks):
         raise TypeError(f"fit: callbacks are a list of items, not {callbacks!r}")
-    if verbose is False or any(isinstance(item, Progress) for item in callbacks):
-        return list(callbacks)
-    return [Progress(disable=False if verbose else None), *callbacks]
+    items = [item_of("fit", item) for item in callbacks]
+    if verbose is False or any(isinstance(item, Progress) for item in items):
+        return items
+    return [Progress(disable=False if verbose else None), *items]
 
 
 def fit(
@@ -106,7 +111,7 @@ def fit(
 
 def trained(
     data: Data,
-    callbacks: Sequence[RunnerItem],
+    callbacks: Callbacks,
     steps: Sequence[RunnerItem],
     validation: Reader | None,
     epochs: int,

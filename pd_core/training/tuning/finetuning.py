@@ -1,13 +1,13 @@
 """Training of an imported model on arrays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from ...graph.errors import ShapeError
 from ...optimizers.base import Optimizer
 from .. import ArrayReader, Data, ForwardBackward, RunnerItem, Update
-from ..fit.fitting import trained
+from ..fit.fitting import Callbacks, trained
 from ..fit.history import History
 from .arrays import columns
 from .objectives import Objective
@@ -21,7 +21,7 @@ def finetune(
     batch_size: int = 32,
     validation: Mapping[str, np.ndarray] | None = None,
     seed: int = 0,
-    items: Sequence[RunnerItem] = (),
+    items: Callbacks = (),
 ) -> History:
     """Train the model of an objective on arrays, in the session in force.
 

@@ -62,8 +62,12 @@ def finalized(log):
 
 
 def test_items_are_items(log):
-    with pytest.raises(TypeError, match="add_item: a RunnerItem, not 'Counter'"):
+    with pytest.raises(
+        TypeError, match="add_item: a RunnerItem or a function of the context, not 'Counter'"
+    ):
         Runner().add_item("Counter")
+    with pytest.raises(TypeError, match=r"not <class .*Counter'>\n  hint: Counter\(\.\.\.\)"):
+        Runner().add_item(Counter)
 
 
 def test_an_item_is_added_once(log):

@@ -177,7 +177,14 @@ WRONG = {
         "ignore_index of its own",
     ),
     "a callback": ((X, Y), {"callbacks": pd.training.StopEarly()}, TypeError, "a list of items"),
-    "no callback": ((X, Y), {"callbacks": [print]}, TypeError, "a RunnerItem, not"),
+    "a function": ((X, Y), {"callbacks": print}, TypeError, "a list of items"),
+    "no callback": ((X, Y), {"callbacks": [3]}, TypeError, "a RunnerItem or a function of the"),
+    "a function of more": (
+        (X, Y),
+        {"callbacks": [lambda context, epoch: None]},
+        TypeError,
+        r"fit: a callback is called with \(context\); <lambda>\(context, epoch\) does not take",
+    ),
 }
 
 
