@@ -1,15 +1,24 @@
-"""The callbacks that watch a number: stop when it gets no better, or reduce the learning rate."""
+"""The callbacks that watch a number: they stop, reduce the learning rate, keep what was best."""
 
 import math
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from ..graph.errors import GraphError
+from ..graph.site import warn
+from ..graph.variable import Variable
 from ..optimizers.schedules import ReduceOnPlateau
 from ..run.exchange import mean_over_processes
-from ..run.states import Kind, entries, integer, maybe, number, text
+from ..run.states import Kind, array, by_name, entries, integer, maybe, number, text
+from ..storage.tensors import write_tensors
+from .checkpoint import CheckpointWarning
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
+from .ranks import is_writer, on_first
 
 Mode = Literal["min", "max"]
 
@@ -71,13 +80,77 @@ class Observe(Monitor):
         self.schedule.observe(value, self.context.session)
 
 
-class Watch(Monitor):
-    """Base of items that act if a number got no better in `patience` passes, see Monitor.
+class Best(Monitor):
+    """Base of items that act when a number is better than in all passes before, see Monitor.
 
     `mode` says whether less or more is better; by default more, unless it is a cost, an error or a
     loss. An improvement is one of more than `min_delta`. A resumed training that watches another
     number begins to watch it anew.
     """
+
+    def __init__(
+        self, monitor: str | None = None, min_delta: float = 0.0, mode: Mode | None = None
+    ):
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"{type(self).__name__}: mode is 'min' or 'max', not {mode!r}")
+        super().__init__(monitor)
+        self.min_delta, self.mode = min_delta, mode
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to watch a number."""
+        self.best: float | None = None
+        self.watched: str | None = None  # the number of which that is the best
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        self.begin()
+        super().initialize(context, following)
+
+    def see(self, name: str, value: float) -> None:
+        if self.watched not in (name, None):
+            self.begin()
+        self.watched = name
+        if self._is_better(name, value):
+            self.best = value
+            self.improve()
+        else:
+            self.miss()
+
+    def improve(self) -> None:
+        """Do what is due after a pass that is better than all before."""
+
+    def miss(self) -> None:
+        """Do what is due after a pass that is no better."""
+
+    def _is_better(self, name, value):
+        if self.best is None or math.isnan(self.best):
+            return self.best is None or not math.isnan(value)
+        less = self.mode == "min" if self.mode else _is_cost(name)
+        gain = self.best - value if less else value - self.best
+        return gain > self.min_delta
+
+    def state(self) -> dict[str, Any]:
+        return {"best": self.best, "watched": self.watched}
+
+    # of the state, for `entries`, and those that older checkpoints lack
+    kinds: Mapping[str, Kind] = {"best": maybe(number), "watched": maybe(text)}
+    optional: tuple[str, ...] = ("watched",)
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        entries(type(self).__name__, state, self.kinds, self.optional)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        found = entries(type(self).__name__, state, self.kinds, self.optional)
+        self.best, self.watched = found["best"], found.get("watched")
+
+
+def _is_cost(name):
+    words = ("cost", "loss", "error", "mae", "mse", "rmse", "perplexity")
+    return any(word in name.lower() for word in words)
+
+
+class Watch(Best):
+    """Base of items that act if a number got no better in `patience` passes, see Best."""
 
     def __init__(
         self,
@@ -88,26 +161,17 @@ class Watch(Monitor):
     ):
         if patience < 1:
             raise ValueError(f"{type(self).__name__}: patience is at least 1, not {patience}")
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"{type(self).__name__}: mode is 'min' or 'max', not {mode!r}")
-        super().__init__(monitor)
-        self.patience, self.min_delta = patience, min_delta
-        self.mode = mode
-        self.best: float | None = None
+        super().__init__(monitor, min_delta, mode)
+        self.patience = patience
+
+    def begin(self) -> None:
+        super().begin()
         self.waited = 0
-        self.watched: str | None = None  # the number of which that is the best
 
-    def initialize(self, context: RunnerContext, following: Initialize) -> None:
-        self.best, self.waited, self.watched = None, 0, None
-        super().initialize(context, following)
+    def improve(self) -> None:
+        self.waited = 0
 
-    def see(self, name: str, value: float) -> None:
-        if self.watched not in (name, None):
-            self.best, self.waited = None, 0
-        self.watched = name
-        if self._is_better(name, value):
-            self.best, self.waited = value, 0
-            return
+    def miss(self) -> None:
         self.waited += 1
         if self.waited >= self.patience:
             self.waited = 0
@@ -116,42 +180,154 @@ class Watch(Monitor):
     def act(self) -> None:
         """Do what is due after `patience` passes without an improvement."""
 
-    def _is_better(self, name, value):
-        if self.best is None or math.isnan(self.best):
-            return self.best is None or not math.isnan(value)
-        less = self.mode == "min" if self.mode else _is_cost(name)
-        gain = self.best - value if less else value - self.best
-        return gain > self.min_delta
-
     def state(self) -> dict[str, Any]:
-        return {"best": self.best, "waited": self.waited, "watched": self.watched}
+        return {**super().state(), "waited": self.waited}
 
-    # of the state, for `entries`
-    kinds: Mapping[str, Kind] = {
-        "best": maybe(number),
-        "waited": integer,
-        "watched": maybe(text),
-    }
-
-    def check(self, state: Mapping[str, Any]) -> None:
-        entries(type(self).__name__, state, self.kinds, optional=["watched"])  # which 0.2.0 lacks
+    kinds = {**Best.kinds, "waited": integer}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        found = entries(type(self).__name__, state, self.kinds, optional=["watched"])
-        self.best, self.waited = found["best"], found["waited"]
-        self.watched = found.get("watched")
+        super().restore(state)
+        self.waited = integer(state["waited"])
 
 
-def _is_cost(name):
-    words = ("cost", "loss", "error", "mae", "mse", "rmse", "perplexity")
-    return any(word in name.lower() for word in words)
+def _variables(item, may_be_unbuilt=False):
+    """The parameters and statistics that the runner of an item trains; GraphError if unknown.
+
+    Before the first batch those of a module may not be built.
+    """
+    who, forward = type(item).__name__, item.context.forward
+    found: dict[str, Variable] = {} if forward is None else forward.variables()
+    if not found and not may_be_unbuilt:
+        raise GraphError(
+            f"{who}: no item trains parameters that are known\n"
+            "  hint: TrainStep(function, parameters={name: variable})"
+        )
+    for v in found.values():
+        if v.is_shard:
+            raise GraphError(
+                f"{who}: each process has other rows of the sharded table {v.name}\n"
+                "  hint: SaveEvery writes them"
+            )
+    return found
 
 
 class StopEarly(Watch):
-    """The end of a training that gets no better, see Watch."""
+    """The end of a training that gets no better, see Watch.
+
+    With `restore_best` the parameters and moving statistics of the best pass come back when the
+    runner ends, however it ends. The optimizer's state stays that of the last pass. Until then
+    everything goes on as without it, so that a checkpoint is one of the pass that it follows; it
+    has the best values, too.
+    """
+
+    def __init__(
+        self,
+        monitor: str | None = None,
+        patience: int = 1,
+        min_delta: float = 0.0,
+        mode: Mode | None = None,
+        restore_best: bool = False,
+    ):
+        super().__init__(monitor, patience, min_delta, mode)
+        self.restore_best = restore_best
+
+    def begin(self) -> None:
+        super().begin()
+        self._values: dict[str, np.ndarray] | None = None  # of the best pass
+
+    def on_pass_begin(self, following: Following) -> None:
+        following()
+        if self.restore_best:
+            self.context.after(lambda: _variables(self))  # an error with the first batch
+
+    def finalize(self, following: Following) -> None:
+        values, self._values = self._values, None
+        if values is not None:
+            state = self.context.session.state()
+            state["values"].update(values)
+            self.context.session.restore(state)  # which knows variables that are not built yet
+        super().finalize(following)
+
+    def improve(self) -> None:
+        super().improve()
+        if self.restore_best:
+            session = self.context.session
+            self._values = {name: session.val(v) for name, v in _variables(self).items()}
 
     def act(self) -> None:
         self.context.stop()
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "values": self._values} if self.restore_best else super().state()
+
+    kinds = {**Watch.kinds, "values": maybe(by_name(array))}
+    optional = (*Watch.optional, "values")
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        super().check(state)
+        values = state.get("values")
+        if not self.restore_best or values is None:
+            return
+        there = {name: (a.shape, a.dtype) for name, a in values.items()}
+        variables = _variables(self, may_be_unbuilt=True)
+        here = {name: (v.dims, v.dtype) for name, v in variables.items()}
+        different = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
+        if here and different:
+            raise GraphError(
+                "StopEarly: the values of the best pass are those of another network; it has "
+                f"other parameters or shapes: {', '.join(different[:8])}"
+            )
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        if self.restore_best:
+            self._values = state.get("values")
+            if self._values is None:  # of a training without: the next pass is the best so far
+                self.begin()
+
+
+class SaveBest(Best):
+    """A file with the parameters and moving statistics of the best pass so far, see Best.
+
+    It is written after each pass that is better than all before, in the format safetensors, and
+    replaced as a whole: `pd.load(path, output)` reads it. A file system that is full, or fails
+    otherwise, costs the new file and a CheckpointWarning. A resumed training knows what was best.
+    In a job rank 0 writes.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        monitor: str | None = None,
+        min_delta: float = 0.0,
+        mode: Mode | None = None,
+    ):
+        super().__init__(monitor, min_delta, mode)
+        self.path = Path(path)
+
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        on_first(context.ranks, self._prepare)
+        super().initialize(context, following)
+
+    def on_pass_begin(self, following: Following) -> None:
+        following()
+        self.context.after(lambda: _variables(self))  # an error with the first batch
+
+    def _prepare(self):
+        if self.path.is_dir():
+            raise IsADirectoryError(f"SaveBest: {self.path} is a folder, it writes a file")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def improve(self) -> None:
+        context = self.context
+        if not is_writer(context.ranks):
+            return
+        values = {name: context.session.get(v) for name, v in _variables(self).items()}
+        try:
+            write_tensors(self.path, values, {})
+        except OSError as error:
+            text = f"{self.path} could not be written, it is as it was: {error}"
+            warn(CheckpointWarning(text))
 
 
 class ReduceRate(Watch):

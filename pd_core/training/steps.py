@@ -15,6 +15,7 @@ from ..graph.update import Update as Assignments
 from ..graph.update import effects
 from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
+from ..run.parameters import stored_variables
 from ..run.states import Kind, by_name, each, entries, integer, number, text
 from .batches import batch_size_of, reader_of
 from .context import RunnerContext
@@ -93,6 +94,11 @@ class Step(RunnerItem):
         for evaluator in self.every_evaluator():
             found.update(evaluator.batch_results())
         return found
+
+    def variables(self) -> dict[str, Variable]:
+        """Return by name what inference needs: what is trained, and what the costs depend on."""
+        found = {v.name: v for v in stored_variables(self.context.costs)}
+        return {**self.context.parameters, **found}
 
     # ---- tests
 

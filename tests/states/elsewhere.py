@@ -33,7 +33,7 @@ _OF_MODULES = {
         "pd_core.training.metrics.text": "BLEU",
     },
     "tests/core/training/test_checkpoint_damage.py": {
-        "pd_core.training.control": "Watch",
+        "pd_core.training.control": "Best Watch",
         "pd_core.training.steps": "Step",
     },
     "tests/v2/runner/test_checkpoint.py": {

@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pd_core.training.checkpoint import Checkpoint, checkpoint_of, restore_items
 
 from .subjects import WIDTH, Subject, World, numbers
 
+FOLDER = TemporaryDirectory()  # of the files that items write
 SAMPLES, BATCH = 20, 4  # a state after three batches is in the middle of a pass
 
 
@@ -124,17 +126,21 @@ ITEMS: dict[str, Row] = {
     "two steps": two_steps,
     "Evaluate": lambda n: trained(n, training.Evaluate(n.scores, n.y, ["accuracy", "f1"])),
     "StopEarly": lambda n: trained(n, training.StopEarly("cost", 2, min_delta=10.0)),
+    "StopEarly with the best values": lambda n: trained(
+        n, training.StopEarly("cost", 2, min_delta=10.0, restore_best=True)
+    ),
+    "SaveBest": lambda n: trained(n, training.SaveBest(f"{FOLDER.name}/best", "cost")),
     "ReduceRate": lambda n: [
         training.ReduceRate(0.5, "cost", 1, min_delta=10.0),
         *trained(n),
     ],
 }
 # Values of a session, which are made anew; what older checkpoints lack; what may be None; of the
-# watched number and the first sample, that they are others; and what a warning says.
+# watched number and the first sample, that they are others; what a warning says; best values.
 _OPTIONAL = re.compile(
     r"Device/(values|draws)/.* is (deleted|renamed)|(settings|watched|data|read) is deleted"
     r"|(pass_batches|rate_factor|read|length|batches|random|numpy) is None"
-    r"|(first|watched) is text|position/items is|read_again"
+    r"|(first|watched) is text|position/items is|read_again|StopEarly/values is (deleted|None)"
 )
 
 

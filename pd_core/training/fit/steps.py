@@ -189,6 +189,10 @@ class ModuleStep(Step):
             evaluator.receive(arrays, ranks is not None)
         return {"cost": cost}
 
+    def variables(self) -> dict[str, Variable]:
+        """Return parameters and buffers by name."""
+        return {v.name: v for v in (*self.module.parameters(), *self.module.buffers())}
+
     def test(self, reader: Any) -> dict[str, float]:
         """Return `cost` and the metrics over a reader, in evaluation mode."""
         self.criterion.check("TestEvery")
