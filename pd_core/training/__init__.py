@@ -13,6 +13,7 @@ from .context import RunnerContext
 from .control import Observe, ReduceRate, SaveBest, StopEarly
 from .data import Data
 from .evaluate import Evaluate, TestEvery, TestResult
+from .finite import StopAtNaN
 from .functions import CallEvery
 from .item import RunnerItem
 from .items import Counter, Device
@@ -27,6 +28,7 @@ __all__ = [
     "ArrayReader", "Average", "CallEvery", "Checkpoint", "CheckpointWarning", "Counter", "Data",
     "Device", "Evaluate", "Forward", "ForwardBackward", "Log", "LogWarning", "Observe", "Progress",
     "ReduceRate", "Resume", "Runner", "RunnerContext", "RunnerItem", "SaveBest", "SaveEvery",
-    "Step", "StopEarly", "TestEvery", "TestResult", "TrainStep", "Update", "newest_checkpoint",
-    "read_checkpoint", "refresh_batch_norm", "runner_of", "write_checkpoint", "write_report",
+    "Step", "StopAtNaN", "StopEarly", "TestEvery", "TestResult", "TrainStep", "Update",
+    "newest_checkpoint", "read_checkpoint", "refresh_batch_norm", "runner_of", "write_checkpoint",
+    "write_report",
 ]

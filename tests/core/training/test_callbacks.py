@@ -11,13 +11,17 @@ from pd_core.training import (
     CheckpointWarning,
     Counter,
     Data,
+    Device,
+    ForwardBackward,
     Resume,
     Runner,
     RunnerItem,
     SaveBest,
     SaveEvery,
+    StopAtNaN,
     StopEarly,
     TrainStep,
+    Update,
     runner_of,
 )
 
@@ -280,7 +284,58 @@ def test_the_best_values_of_a_function_are_its_parameters():
         return float(abs(w.val() - 2.0)[0])
 
     step = TrainStep(step, parameters={"w": w})
-    pd_items = [pd.training.Device(), Counter(), Data([0]), step]
+    pd_items = [Device(), Counter(), Data([0]), step]
     with runner_of([*pd_items, StopEarly(patience=3, restore_best=True)]) as runner:
         assert runner.run(9).pass_id == 4
     assert w.val() == 2.0
+
+
+# ---- NaN
+
+
+def roots(*more, before=()):
+    """Items of a training whose third batch takes the root of negative numbers."""
+    pd.reset()
+    x = pd.Variable("x", shape=[None, 2])
+    w = pd.Variable("w", data=np.ones(2, np.float32))
+    cost = pd.reduce_mean(pd.sqrt(x * w))
+    data = [[np.full((4, 2), a, np.float32)] for a in (1.0, 2.0, -1.0)]
+    step = [ForwardBackward(cost), Update(pd.SGDOptimizer(0.1)), *more]
+    return w, [Device(), Counter(), Data(data, inputs=[x]), *before, *step]
+
+
+def test_a_cost_that_is_not_finite_ends_a_training(tmp_path):
+    text = r"StopAtNaN: the cost of batch 2 of pass 0 \(counted from 0\) is nan\n  the array"
+    _, items = roots(StopAtNaN(), SaveEvery(1, tmp_path, keep=None))
+    with pytest.raises(pd.NumericError, match=text), runner_of(items) as runner:
+        runner.run(1)
+    assert sorted(path.name for path in tmp_path.glob("batch*")) == ["batch-00001", "batch-00002"]
+    with pytest.raises(pd.NumericError, match=r"batch 1 of pass 2 \(counted from 0\) is inf"):
+        watched([1, 2, 3, 4, 5, np.inf], StopAtNaN(), batches=2)
+
+
+def test_the_operator_that_is_not_finite():
+    w, items = roots(before=[StopAtNaN(operators=True)])
+    with pytest.raises(pd.NumericError, match="Sqrt: its output has 8 NaN") as caught:  # noqa: SIM117
+        with runner_of(items) as runner:
+            runner.run(1)
+    assert caught.value.__notes__ == ["  in     batch 2 of pass 0 (counted from 0)"]
+    assert np.isfinite(w.val()).all()
+    _, items = roots(StopAtNaN(operators=True))
+    with pytest.raises(pd.GraphError, match="there is one around it\n  hint: add it before the"):
+        runner_of(items).__enter__()
+
+
+@pytest.mark.parametrize(
+    "batch, text",
+    [
+        ({"x": np.array([[0.0, np.nan]])}, r"x \[1, 2\] is nan at \[0, 1\]"),
+        ([np.ones(2), np.array([-np.inf])], r"array 1 of the batch \[1\] is -inf at \[0\]"),
+        (np.array([1, 2]), "the arrays of the batch are finite"),
+    ],
+)
+def test_the_array_that_is_not_finite(batch, text):
+    step = TrainStep(lambda *arrays: np.nan)
+    items = [Counter(), Data([batch]), step, StopAtNaN()]
+    with pytest.raises(pd.NumericError, match=text), runner_of(items) as runner:
+        runner.run(1)
