@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..graph.errors import ShapeError
 from ..run.states import Kind, entries, integer
@@ -63,12 +64,21 @@ class ArrayReader:
     `arrays` have the same first axis, N; a batch is a tuple of slices of `batch_size` rows of each,
     the last one shorter. Every pass has an order of its own, which the seed determines.
 
+    With `weights` [N], numbers of 0 or more, each pass draws N samples with replacement, each with
+    a probability in proportion to its weight: rare classes as often as others, say. `shuffle` makes
+    no difference then.
+
     A place is that of a sample: with another `batch_size` a training goes on there. Other arrays,
-    and another order, are refused.
+    weights, and another order, are refused.
     """
 
     def __init__(
-        self, *arrays: np.ndarray, batch_size: int = 32, shuffle: bool = False, seed: int = 0
+        self,
+        *arrays: np.ndarray,
+        batch_size: int = 32,
+        shuffle: bool = False,
+        seed: int = 0,
+        weights: ArrayLike | None = None,
     ):
         self.arrays = [np.asarray(a) for a in arrays]
         if not self.arrays or any(a.ndim == 0 for a in self.arrays):
@@ -79,6 +89,7 @@ class ArrayReader:
         if batch_size < 1:
             raise ValueError(f"ArrayReader: batch_size is at least 1, not {batch_size}")
         self.batch_size, self.shuffle, self.seed = int(batch_size), shuffle, seed
+        self.weights = None if weights is None else _checked_weights(weights, lengths[0])
         self.passes = 0  # that have begun
 
     def __len__(self) -> int:
@@ -95,7 +106,10 @@ class ArrayReader:
 
     def data(self) -> dict[str, Any]:
         """Return what tells these data, in their order, from others."""
-        order = {"shuffle": True, "seed": self.seed} if self.shuffle else {"shuffle": False}
+        if self.weights is not None:
+            order = {"weights": described([self.weights])["values"][:16], "seed": self.seed}
+        else:
+            order = {"shuffle": True, "seed": self.seed} if self.shuffle else {"shuffle": False}
         return {**described(self.arrays), **order}
 
     def check(self, state: Mapping[str, Any]) -> None:
@@ -111,6 +125,18 @@ class ArrayReader:
         self.passes = integer(state["passes"])
 
 
+def _checked_weights(weights, samples):
+    """The weights of samples as float64."""
+    found = np.asarray(weights, np.float64)
+    if found.shape != (samples,):
+        raise ShapeError(f"ArrayReader: weights {list(found.shape)} for {samples} samples")
+    if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
+        place = np.argmin(np.where(np.isfinite(found), found, -np.inf)) if samples else 0
+        what = f"weights[{place}] is {found[place]}" if found.any() else "all are 0"
+        raise ValueError(f"ArrayReader: weights are 0 or more, and finite, some above 0; {what}")
+    return found
+
+
 class ArrayIterator(Iterator[tuple[np.ndarray, ...]]):
     """The batches of one pass over an ArrayReader."""
 
@@ -121,9 +147,14 @@ class ArrayIterator(Iterator[tuple[np.ndarray, ...]]):
     def _start(self, pass_id):
         self.pass_id, reader = pass_id, self.reader
         self.order: np.ndarray | None = None
-        if reader.shuffle:
-            rng = np.random.default_rng([reader.seed, pass_id])
-            self.order = rng.permutation(len(reader.arrays[0]))
+        if reader.weights is None and not reader.shuffle:
+            return
+        rng, samples = np.random.default_rng([reader.seed, pass_id]), len(reader.arrays[0])
+        if reader.weights is None:
+            self.order = rng.permutation(samples)
+        else:
+            shares = reader.weights / reader.weights.sum()
+            self.order = rng.choice(samples, samples, p=shares)
 
     def __next__(self) -> tuple[np.ndarray, ...]:
         reader, first, samples = self.reader, self.sample, len(self.reader.arrays[0])

@@ -34,6 +34,10 @@ class Network:
         """Batches in another order in each pass."""
         return training.ArrayReader(*self.arrays, batch_size=BATCH, shuffle=True)
 
+    def weighted(self):
+        """Batches of samples that are drawn."""
+        return training.ArrayReader(*self.arrays, batch_size=BATCH, weights=np.arange(SAMPLES))
+
     def lists(self):
         """The same samples in one order, from a generator, whose place is counted."""
         for k in range(0, SAMPLES, BATCH):
@@ -122,6 +126,7 @@ def two_steps(network):
 ITEMS: dict[str, Row] = {
     "a training": trained,
     "a reader that is read again": lambda n: trained(n, reader=n.lists),
+    "samples by their weights": lambda n: trained(n, reader=n.weighted()),
     "TrainStep": by_function,
     "two steps": two_steps,
     "Evaluate": lambda n: trained(n, training.Evaluate(n.scores, n.y, ["accuracy", "f1"])),

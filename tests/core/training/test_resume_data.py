@@ -117,9 +117,14 @@ def shuffled(x=X, y=Y, size=4, **options):
     return ArrayReader(x, y, batch_size=size, **{"shuffle": True, **options})
 
 
+def weighted(x=X, y=Y, size=4, **options):
+    return ArrayReader(x, y, batch_size=size, **{"weights": np.arange(len(x)), **options})
+
+
 KINDS = {
     "arrays": array_reader,
     "shuffled arrays": shuffled,
+    "weighted arrays": weighted,
     "a list": listed,
     "dicts": as_dicts,
     "a reader": as_reader,
@@ -170,7 +175,7 @@ def test_batches_of_another_size(make, done, size, saved):
     assert make is not array_reader or done == 8 or context.pass_batches == N // size
 
 
-@pytest.mark.parametrize("make", [array_reader, shuffled])
+@pytest.mark.parametrize("make", [array_reader, shuffled, weighted])
 def test_arrays_go_on_at_any_sample(make, saved):
     folder, order = saved(make)
     batches, _ = run(make(size=7), Resume(path(folder, 2)))
@@ -194,6 +199,7 @@ OTHERS = {
     "values": ({"x": X + 1}, "as many samples, of other values"),
     "the last value": ({"y": np.append(Y[:-1], 0)}, "as many samples, of other values"),
     "shuffle": ({"shuffle": True}, "shuffle False, here True; seed None, here 0"),
+    "weights": ({"weights": np.ones(len(X))}, "weights None, here [0-9a-f]{16}; seed None, here 0"),
 }
 
 
@@ -266,7 +272,10 @@ def test_new_data_on_request(make, done, saved):
     batches, context = run(make(x=X[:10], y=Y[:10]), resume)
     every = sorted(k for batch in batches for k in batch)
     passes = 1 if done > 6 else 2
-    assert every == sorted(list(range(10)) * passes)
+    if make is weighted:  # draws some samples twice
+        assert len(every) == 10 * passes and set(every) <= set(range(10))
+    else:
+        assert every == sorted(list(range(10)) * passes)
     assert context.samples == 4 * done + 10 * passes
 
 
