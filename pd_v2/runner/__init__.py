@@ -1,6 +1,7 @@
 """Runner: trainings, tests and inference put together from items, see `pd_core.training`."""
 
 from pd_core.training import (
+    CallEvery,
     Counter,
     Device,
     Evaluate,
@@ -11,7 +12,9 @@ from pd_core.training import (
     Runner,
     RunnerContext,
     RunnerItem,
+    SaveBest,
     SaveEvery,
+    StopAtNaN,
     StopEarly,
     TestEvery,
     runner_of,
@@ -21,6 +24,7 @@ from .checkpoint import Checkpoint
 from .items import Data, Forward, ForwardBackward, Update
 
 __all__ = [
+    "CallEvery",
     "Checkpoint",
     "Counter",
     "Data",
@@ -35,7 +39,9 @@ __all__ = [
     "Runner",
     "RunnerContext",
     "RunnerItem",
+    "SaveBest",
     "SaveEvery",
+    "StopAtNaN",
     "StopEarly",
     "TestEvery",
     "Update",

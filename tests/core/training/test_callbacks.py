@@ -193,6 +193,24 @@ def test_the_best_values_are_in_checkpoints(tmp_path):
     assert_resumes(build, tmp_path, passes=3)
 
 
+@pytest.mark.parametrize("passes", [1, 2, 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_best_values_of_fit_are_in_checkpoints(kind, passes, tmp_path):
+    """Those of a module that is built with the first batch, too, and where no pass is left."""
+
+    def best():
+        return Own(3.0, 1.0, 2.0, 4.0), StopEarly("own", patience=9, mode="min", restore_best=True)
+
+    save = SaveEvery(passes=1, path=tmp_path, keep=None)
+    module, after = fitted(kind, *best(), save, epochs=4)
+    assert_equal(module, after[1])
+    checkpoint = tmp_path / f"batch-{2 * passes:05d}"
+    module, _ = fitted(kind, *best(), Resume(checkpoint), epochs=4)
+    if passes == 4 and kind != "static":
+        module.compile([(6, 2, 3, 4)])  # whose values wait for it
+    assert_equal(module, after[1])
+
+
 def test_what_was_not_kept_begins_anew(tmp_path):
     values = []
 

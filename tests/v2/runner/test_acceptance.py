@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import pd_core as pd
 import pd_v2 as paddle
@@ -217,6 +218,30 @@ def test_a_test_runner_inside_does_not_disturb(network, batches):
 
     plain, tested = final(False), final(True)
     assert plain.keys() == tested.keys() and all((plain[k] == tested[k]).all() for k in plain)
+
+
+def test_the_best_parameters_of_a_network(network, batches, tmp_path):
+    numbers, after, path = [3.0, 1.0, 2.0, 4.0], [], tmp_path / "best.safetensors"
+
+    class Own(paddle.runner.RunnerItem):
+        def on_pass_end(self, following):
+            following()
+            self.context.pass_metrics["own"] = numbers[self.context.pass_id]
+
+    def note(context):
+        after.append({name: context.session.val(v) for name, v in context.parameters.items()})
+
+    stop = paddle.runner.StopEarly("own", patience=2, mode="min", restore_best=True)
+    save = paddle.runner.SaveBest(path, "own", mode="min")
+    with training(network, batches(2), Own(), stop, save, note) as r:
+        assert r.run(9).pass_id == 3
+    found = {v.name: a for v, a in pd.default_session().values().items()}
+    assert any((after[1][name] != after[3][name]).any() for name in after[1])
+    stored = {name: tensor for name, tensor in load_file(path).items() if name in after[1]}
+    assert stored.keys() == after[1].keys()
+    for name, value in after[1].items():
+        np.testing.assert_array_equal(found[name], value)
+        np.testing.assert_array_equal(stored[name], value)
 
 
 def test_inference_is_training_without_some_rings(network, batches, samples):
