@@ -19,6 +19,9 @@ _OF_MODULES = {
     "tests/core/layers/test_losses.py": {
         "pd_core.layers.losses": "CrossEntropy NLL SoftmaxCrossEntropy",
     },
+    "tests/core/layers/test_reparametrization.py": {
+        "pd_core.layers.reparametrization": "SpectralNorm WeightNorm",
+    },
     "tests/core/optimizers/test_states.py": {
         "pd_core.optimizers.base": "Optimizer",
     },
