@@ -28,7 +28,7 @@ class Feed:
     """What a feed slot is besides a type."""
 
     counts: "Dim | None" = None  # of sequence lengths: the name of the size that is their sum
-    supplier: Any = None  # what computes its value on the host, see `run.supplied`
+    supplier: Any = None  # what computes its value on the host, see `run.host_inputs`
     unfeedable: Exception | None = None  # the error if a target needs it and it cannot be fed
 
 

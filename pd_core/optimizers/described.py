@@ -22,7 +22,7 @@ def described_settings(optimizer: Any, parameters: Sequence[Variable]) -> list[s
         if isinstance(group, Group):
             lines += [f"{who}: {name}={_text(value)} of {group}" for name, value in group.settings]
     for w in parameters:
-        own = {name: vars(w).get(name, default) for name, default in _OWN.items()}
+        own = {name: getattr(w, name) for name in _OWN}
         changed = {name: value for name, value in own.items() if value != _OWN[name]}
         lines += [f"{w.name}: {name}={_text(value)}" for name, value in changed.items()]
     return lines
