@@ -83,7 +83,7 @@ def model():
 
 
 def cost():
-    w = pd.get_variable("w", [4])
+    w = pd.get_variable("w", [2, 2])
     return pd.reduce_mean(pd.square(w * 2.0 - 1.0))
 
 
