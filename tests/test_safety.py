@@ -83,11 +83,11 @@ RUNS = {
     "pd_v2.python2.translate: builtins.compile": PROGRAM,
     # commands, without a shell
     "pd_v2.job.joining: os.execv": "the same Python with the same arguments",
-    "pd_v2.job.workers: os.execve": "mpiexec beside this Python, or the first on PATH",
     "pd_v2.job.workers: subprocess": "mpiexec --version",
     "pd_v2.master.supervisor: subprocess": "python -m pd_v2 master",
     "pd_v2.reader.pipe: subprocess": "the command that the program gives to PipeReader",
     # libraries
+    "pd_v2.job.workers: ctypes": "prctl of Linux, which Python lacks: mpiexec ends with its parent",
     "pd_core.storage.folders: ctypes": "renameat2 of the C library, which Python lacks",
 }
 
@@ -115,6 +115,7 @@ RENAMED = "in a folder that is renamed when it is complete"
 WRITES = {
     # the writers themselves
     "pd_core.storage.atomic: builtins.open(path, 'wb')": "a device or pipe, with no old content",
+    "pd_core.commands.pipes: os.open(os.devnull, os.O_WRONLY)": "nothing is written to a file",
     "pd_core.storage.atomic: os.fdopen(os.open(partial, flags, mode), 'wb')": "the writer itself",
     "pd_core.storage.atomic: os.open(partial, flags, mode)": "the writer itself",
     "pd_core.distributed.table_files: .write_bytes(text)": "in a folder of atomic_folder",

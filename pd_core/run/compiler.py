@@ -28,17 +28,17 @@ class Compiler:
     """Programs for requests: those of a cache, or new ones.
 
     `programs` has the compiled graphs that all sessions of a device share, by structure; without it
-    each is compiled, by the function `compile`. Whoever evaluates holds the `lock`.
+    each is compiled, by the function `make`. Whoever evaluates holds the `lock`.
     """
 
     def __init__(
         self,
         backend: Backend,
         programs: ProgramCache | None,
-        compile: Callable[[Backend, Source], Compiled] = compiled,
+        make: Callable[[Backend, Source], Compiled] = compiled,
         lock: AbstractContextManager = NO_LOCK,
     ):
-        self.backend, self.programs, self.compile = backend, programs, compile
+        self.backend, self.programs, self.make = backend, programs, make
         self.lock = lock
         self.cache = Cache()
 
@@ -137,11 +137,11 @@ class Compiler:
         """Return the compiled graph of a structure, and whether it is new."""
         programs, structure = self.programs, source.structure
         if programs is None:
-            return self.compile(self.backend, source), True
+            return self.make(self.backend, source), True
         found = programs.get(structure, source.fed)
         if found is not None:
             return found, False
-        found = self.compile(self.backend, replace(source, least=programs.least(structure)))
+        found = self.make(self.backend, replace(source, least=programs.least(structure)))
         programs.add(structure, found)
         return found, True
 

@@ -21,7 +21,7 @@ from .. import math as m
 from ..control import as_list, restructure, scan
 from ..gather import gather, scatter_add
 from ..matrix import matmul
-from ..reduce import cum_sum, fractions, reduce_max, reduce_sum, softmax, summable
+from ..reduce import cum_sum, reduce_max, reduce_sum, softmax, summable
 from ..shape import (
     arange,
     concat,
@@ -174,8 +174,13 @@ class Segments:
 
     def mean(self, values: Variable) -> Variable:
         """Average each sequence, [B, ...]; zero for an empty one."""
-        values = fractions(values)
-        return self.sum(values) / self.counts(values)
+        values = constant(values)
+        if values.dtype.kind == "f":
+            return self.sum(values) / self.counts(values)
+        # exact sums of integers, of which float32 would lose digits
+        wide = np.float64 if values.dtype == np.uint64 else np.int64
+        total = m.cast(self.sum(m.cast(values, wide)), np.float64)
+        return m.cast(total / self.counts(total), np.float32)
 
     def softmax(self, values: Variable) -> Variable:
         """Normalise exp(x) over each sequence, for every column of [T, ...]."""

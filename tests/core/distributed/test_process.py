@@ -148,7 +148,9 @@ def test_misuse_is_refused():
 def test_a_job_without_mpi4py_is_an_error(monkeypatch):
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(ImportError, match=r"started by mpiexec, but mpi4py .*\n.*pip install mpi4py"):
+    with pytest.raises(
+        ImportError, match=r"started by mpiexec, but mpi4py .*\n.*pip install mpi4py"
+    ):
         distributed.init()
 
 
