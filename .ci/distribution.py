@@ -21,9 +21,11 @@ if sys.version_info < (3, 11):  # noqa: UP036
 
 import setuptools
 from setuptools import build_meta
+from setuptools.command.sdist import sdist
 
 RUNTIMES = "cuda", "cpu"
 FOR_CPUS = "pd-onnx-cpu"
+BUILT_FROM = ".ci/distribution.py", "docs/package.md"  # besides the packages
 
 
 def runtime(settings):
@@ -56,11 +58,20 @@ class ForCPUs(setuptools.Distribution):
         required[:] = [line for line in required if not line.startswith("onnxruntime")] + [bare]
 
 
+class SourceArchive(sdist):
+    """A source archive with all that it is built from."""
+
+    def make_distribution(self):
+        self.filelist.extend(BUILT_FROM)
+        super().make_distribution()
+
+
 def _build(hook, folder, settings, *rest):
     """Call a hook of setuptools. It runs `setuptools.setup()`, for want of a setup.py."""
     settings = dict(settings or {})
-    if runtime(settings) == "cpu":
-        setuptools.setup = functools.partial(setuptools.setup, distclass=ForCPUs)
+    kind = ForCPUs if runtime(settings) == "cpu" else setuptools.Distribution
+    classes = {"distclass": kind, "cmdclass": {"sdist": SourceArchive}}
+    setuptools.setup = functools.partial(setuptools.setup, **classes)
     return getattr(build_meta, hook)(folder, settings, *rest)
 
 

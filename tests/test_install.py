@@ -15,7 +15,7 @@ from .rooms import CORE, ROOT, imports
 
 IMPORT = "import sys; sys.path.insert(0, '.ci'); import distribution; "
 PACKED = [
-    *("setup.cfg", "pyproject.toml", "MANIFEST.in", "LICENSE", ".ci/distribution.py"),
+    *("setup.cfg", "pyproject.toml", "LICENSE", ".ci/distribution.py"),
     *("docs/package.md", "pd_core/__init__.py", "pd_core/version.py"),
 ]
 FOLDERS = [ROOT / name for name in ("docs", "pd_core", "pd_v2", "demos", "tests")]
