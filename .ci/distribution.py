@@ -47,7 +47,7 @@ def was_for_cpus():
 
 
 class ForCPUs(setuptools.Distribution):
-    """What setup.cfg says, with another name and runtime."""
+    """The distribution of setup.cfg, with another name and runtime."""
 
     def parse_config_files(self, *args, **kwargs):
         super().parse_config_files(*args, **kwargs)

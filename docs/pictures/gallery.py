@@ -1,4 +1,4 @@
-"""What the demos draw, from runs of them: minutes."""
+"""Pictures that the demos draw, from runs of them: minutes."""
 
 import subprocess
 import sys

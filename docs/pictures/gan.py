@@ -1,4 +1,4 @@
-"""What the generator of docs/gans.md makes of noise, before, during and after its training."""
+"""Samples of the generator of docs/gans.md, before, during and after its training."""
 
 import re
 from pathlib import Path

@@ -95,7 +95,7 @@ def terminal(printed):
 
 
 def logged(runs):
-    """What TensorBoard shows of the logs: curves of a tag, with the tests."""
+    """Draw the logged curves of a tag with its tests, as TensorBoard does."""
     drawn = figure(7.6, 2.8)
     panels = drawn.subplots(1, 2)
     tags = {"cost": "cross-entropy, nats", "accuracy": "share of right digits"}

@@ -1,4 +1,4 @@
-"""What a command does when nobody reads its output any more, as in `… | head`."""
+"""A quiet end of commands whose output nobody reads any more, as in `… | head`."""
 
 import os
 import select

@@ -338,7 +338,7 @@ def place_names(module: str, who: str, others: Mapping[str, Any]) -> None:
 
 
 class Elsewhere:
-    """What another framework has at this place: an AttributeError that says our word.
+    """A descriptor for a name of another framework: an AttributeError that says our word.
 
     It costs nothing as long as nobody asks. A subclass or an object may have the name itself.
     """
@@ -376,7 +376,7 @@ def place(cls: type, words: Mapping[str, str], settings: Iterable[str] = ()) -> 
 
 
 def _names_of(x: object) -> list[str]:
-    """What `dir` lists: nothing that is elsewhere."""
+    """Return the names for `dir`, without those of other frameworks."""
     return [n for n in object.__dir__(x) if not isinstance(getattr(type(x), n, None), Elsewhere)]
 
 

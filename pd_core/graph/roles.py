@@ -25,7 +25,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What a feed slot is besides a type."""
+    """Properties of a feed slot besides its type."""
 
     counts: "Dim | None" = None  # of sequence lengths: the name of the size that is their sum
     supplier: Any = None  # what computes its value on the host, see `run.host_inputs`
@@ -42,7 +42,7 @@ class Storage:
 
 
 class History(NamedTuple):
-    """What `backward` did to the recorded graph behind a Variable.
+    """The effect of `backward` on the recorded graph behind a Variable.
 
     A tuple, since steps inside `pd.guard()` make them: a frozen dataclass takes four times as long.
     """

@@ -123,7 +123,7 @@ def _source(wanted):
 
 
 class _Graph:
-    """What is drawn of a graph: in inference no switch of modes, but what it selects."""
+    """The part of a graph to draw: in inference without switches of modes, but what they select."""
 
     def __init__(self, training: bool) -> None:
         self.select = None if training else read_in_inference

@@ -39,9 +39,7 @@ def segment_sum(x: Operand, ids: Operand, count: int | Variable) -> Variable:
         DTypeError: `ids` are no integers.
         ShapeError: `ids` is not an id for each row of x.
     """
-    x, ids = _checked(x, ids, count)
-    start = _rows(x, count, 0)
-    return refined(scatter_add(start, _spread(ids, x), x), start.dims)
+    return _sum(*_checked(x, ids, count), count)
 
 
 @op
@@ -62,8 +60,7 @@ def segment_mean(x: Operand, ids: Operand, count: int | Variable) -> Variable:
     """
     x, ids = _checked(x, ids, count, floats=True)
     one = ones_like(_column(ids, x.rank, x.dtype))
-    rows = m.maximum(segment_sum(one, ids, count), 1.0)
-    return segment_sum(x, ids, count) / rows
+    return _sum(x, ids, count) / m.maximum(_sum(one, ids, count), 1.0)
 
 
 @op
@@ -84,7 +81,7 @@ def segment_max(x: Operand, ids: Operand, count: int | Variable) -> Variable:
         DTypeError: x are no floats, or `ids` no integers.
         ShapeError: `ids` is not an id for each row of x.
     """
-    return _extreme(x, ids, count, "max")
+    return _extreme(*_checked(x, ids, count, floats=True), count, "max")
 
 
 @op
@@ -103,7 +100,7 @@ def segment_min(x: Operand, ids: Operand, count: int | Variable) -> Variable:
         DTypeError: x are no floats, or `ids` no integers.
         ShapeError: `ids` is not an id for each row of x.
     """
-    return _extreme(x, ids, count, "min")
+    return _extreme(*_checked(x, ids, count, floats=True), count, "min")
 
 
 @op
@@ -126,14 +123,19 @@ def segment_softmax(x: Operand, ids: Operand, count: int | Variable) -> Variable
     """
     x, ids = _checked(x, ids, count, floats=True)
     powers = m.exp(x - gather(_extreme(x, ids, count, "max"), ids))
-    return powers / gather(segment_sum(powers, ids, count), ids)
+    return powers / gather(_sum(powers, ids, count), ids)
 
 
-def _extreme(x, ids, count, which):
-    x, ids = _checked(x, ids, count, floats=True)
+def _sum(x: Variable, ids: Variable, count: int | Variable) -> Variable:
+    """The sums of rows and ids that are checked."""
+    start = _rows(x, count, 0)
+    return refined(scatter_add(start, _spread(ids, x), x), start.dims)
+
+
+def _extreme(x: Variable, ids: Variable, count: int | Variable, which: str) -> Variable:
     start = _rows(x, count, _EMPTY[which])
     y = scatter(start, _spread(ids, x), x, reduction=which)
-    taken = segment_sum(ones_like(_column(ids, x.rank, x.dtype)), ids, count) > 0.0
+    taken = _sum(ones_like(_column(ids, x.rank, x.dtype)), ids, count) > 0.0
     return refined(m.where(taken, y, constant(0, x.dtype)), start.dims)
 
 
