@@ -177,9 +177,8 @@ class Segments:
         values = constant(values)
         if values.dtype.kind == "f":
             return self.sum(values) / self.counts(values)
-        # exact sums of integers, of which float32 would lose digits
-        wide = np.float64 if values.dtype == np.uint64 else np.int64
-        total = m.cast(self.sum(m.cast(values, wide)), np.float64)
+        # as NumPy's: float32 would lose digits of integers, and their own sums wrap
+        total = self.sum(m.cast(values, np.float64))
         return m.cast(total / self.counts(total), np.float32)
 
     def softmax(self, values: Variable) -> Variable:
