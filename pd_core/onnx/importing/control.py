@@ -10,7 +10,7 @@ from ...graph.loop import loop_node
 from ...graph.node import apply
 from ...graph.rewrite import close
 from ...graph.variable import Variable, constant, describe, fresh_dim
-from .protocol import GraphReader, Value
+from .protocol import GraphReader, UnfitSizes, Value
 from .versions import Operator
 
 _END = np.iinfo(np.int64).min  # of a slice with step -1 down to the first element
@@ -22,13 +22,42 @@ def branch(reader: GraphReader, op: Operator) -> Sequence[Value]:
     bodies = [op.attributes[key] for key in ("then_branch", "else_branch")]
     if condition.value is not None:
         return reader.read_body(bodies[0 if condition.value.all() else 1], (), inside=False)
+    if condition.rank > 1:  # of one element, as the condition of ONNX may be of any rank
+        condition = ops.reshape(condition, [])
     both: list[Sequence[Variable]] = []
 
     def first():
-        both.extend(_match_ranks([reader.read_body(body, ()) for body in bodies], op.declared))
+        both.extend(_match_ranks(_branches(reader, bodies, condition), op.declared))
         return both[0]
 
     return ops.cond(condition, first, lambda: both[1])
+
+
+def _branches(reader, bodies, condition):
+    """Read both branches; one that does not fit the sizes at hand becomes an error when it runs.
+
+    Exporters branch on ranks, and what a branch for another rank does need not fit this one.
+    """
+    results, unfit = [], []
+    for body in bodies:
+        try:
+            results.append(reader.read_body(body, ()))
+        except UnfitSizes as error:
+            results.append(None)
+            unfit.append(error)
+    if len(unfit) == len(bodies):
+        raise unfit[0]
+    if unfit:
+        fits = results[1] if results[0] is None else results[0]
+        failing = [_failing(condition, y) for y in fits]
+        results = [failing if outputs is None else outputs for outputs in results]
+    return results
+
+
+def _failing(condition, y):
+    """Return a value like y whose computation fails: an element that there is not is taken."""
+    nothing = ops.reshape(ops.cast(condition, y.dtype), [1])
+    return apply("Expand", apply("Gather", nothing, np.array([1])), ops.shape_of(y), known=y.dims)
 
 
 def _match_ranks(results, declared):
@@ -116,7 +145,7 @@ def _first_to(x, axis):
 
 def loop(reader: GraphReader, op: Operator) -> list[Variable]:
     """Build a Loop, with states whose sizes may change from step to step."""
-    limit, condition, *init = op.inputs
+    limit, condition, init = op.input(0), op.input(1), op.inputs[2:]
     if any(isinstance(x, list) for x in init):
         raise ModelError("its state is a sequence, which has a known length only outside of loops")
     dims = [x.dims for x in init]

@@ -23,6 +23,7 @@ from onnx import (
 )
 
 from ...graph.errors import DamagedModel, DTypeError, ModelError, NameConflict, ShapeError
+from .order import bodies
 from .versions import OLDEST
 
 STANDARD = ("", "ai.onnx")
@@ -118,10 +119,10 @@ def checked_opsets(who: str, imports: Iterable[OperatorSetIdProto]) -> dict[str,
 def check_functions(functions: Iterable[FunctionProto]) -> None:
     """Check that each value of a function is given once, as `check_names` does for graphs."""
     for function in functions:
-        bodies = [inner for node in function.node for inner in _bodies(node)]
+        inner = [graph for node in function.node for graph in bodies(node)]
         for given, nodes in (
             (function.input, function.node),
-            *(([x.name for x in g.input], g.node) for b in bodies for g in _graphs(b)),
+            *(([x.name for x in g.input], g.node) for b in inner for g in _graphs(b)),
         ):
             try:
                 _check_given_once(given, nodes)
@@ -205,15 +206,8 @@ def _graphs(graph):
     """Yield a graph and the bodies inside it."""
     yield graph
     for node in graph.node:
-        for inner in _bodies(node):
+        for inner in bodies(node):
             yield from _graphs(inner)
-
-
-def _bodies(node):
-    """Yield the graphs that a node has as attributes."""
-    for a in node.attribute:
-        yield from [a.g] if a.HasField("g") else []
-        yield from a.graphs
 
 
 def _has_constants(graph, outermost):

@@ -21,6 +21,7 @@ from .loading import (
     reported,
     size_names,
 )
+from .order import sorted_model
 from .reader import File, Operands, Reader
 from .sizes import FOLD_LIMIT
 from .stored import StoredTensors
@@ -81,7 +82,7 @@ class ImportedModel:
     ):
         check_names(model.graph)
         check_functions(model.functions)
-        model = hoisted(model)
+        model = hoisted(sorted_model(model))
         self.model, self.folder = model, folder
         self.graph, self.origin = model.graph, origin
         self.reparametrized: dict[str, Callable[[Variable], Variable]] = {}

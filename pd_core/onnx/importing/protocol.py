@@ -5,11 +5,16 @@ from typing import Protocol
 
 from onnx import GraphProto
 
+from ...graph.errors import ModelError
 from ...graph.variable import MaybeNone, Variable
 from .versions import Operator
 
 # A list for a sequence, None for an optional input that is left out.
 Value = Variable | list | MaybeNone
+
+
+class UnfitSizes(ModelError):
+    """A node whose inputs have ranks or sizes that it does not take."""
 
 
 class GraphReader(Protocol):

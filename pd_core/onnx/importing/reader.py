@@ -23,7 +23,7 @@ from . import control, modes, quantized, sequences
 from .flow import MAX_OPERATORS
 from .functions import function_of
 from .loading import MALFORMED, STANDARD, checked_opsets, first_line
-from .protocol import Value
+from .protocol import UnfitSizes, Value
 from .sizes import FOLD_LIMIT, Sizes, folded, reshaped
 from .versions import Operator, adapted, attribute_value, stored
 
@@ -145,6 +145,8 @@ class Reader:
             raise
         except (GraphError, ModelError) as error:
             kind = DamagedModel if isinstance(error, DamagedModel) else ModelError
+            if isinstance(error, (ShapeError, UnfitSizes)):
+                kind = UnfitSizes
             why = re.sub(r"^\w+: ", "", str(error))  # the name of an op function, not of the file
             raise kind(f"{who}: {why}") from error.__cause__
         except MALFORMED as error:
@@ -160,7 +162,10 @@ class Reader:
             raise DamagedModel(
                 f"more than {MAX_OPERATORS} operators, functions and bodies written out"
             )
-        inputs = [self.value(name) for name in proto.input]
+        names = list(proto.input)
+        while names and not names[-1]:  # optional inputs that are left out at the end
+            names.pop()
+        inputs = [self.value(name) for name in names]
         if self.named and self.file.operands is not None:
             inputs = self.file.operands(proto, inputs)
         attributes = dict(self._attributes(proto))

@@ -283,6 +283,13 @@ def _pow(op):
         op.inputs[1] = ops.cast(exponent, x.dtype)
 
 
+@until(99, "STFT")
+def _stft(op):
+    """ONNX Runtime takes signals [batch, length], which ONNX writes as [batch, length, 1]."""
+    if op.inputs[0].rank == 2:
+        op.inputs[0] = ops.unsqueeze(op.inputs[0], 2)
+
+
 @until(9, "Scan")
 def _scan(op):
     raise ModelError("the Scan of opset 8, over batches with lengths, has no successor")

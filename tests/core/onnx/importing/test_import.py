@@ -72,6 +72,10 @@ OLDER = [
     ),
     (17, "float[1,8,1] x", "float[?] y", "y = DFT<axis=1>(x)"),
     (
+        *(17, "float[1,8] x, float[4] w", "float[?] y"),
+        "s = Constant<value=int64 {2}>() y = STFT(x, s, w)",
+    ),
+    (
         *(18, "float[2,4,3] x, float[2] s, float[2] b", "float[?] y"),
         "y = GroupNormalization<num_groups=2>(x, s, b)",
     ),
