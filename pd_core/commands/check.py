@@ -38,9 +38,12 @@ def run(options: argparse.Namespace) -> int:
             print(f"no gradient  {name}: {why}")
     for node in _blocking_any(nodes, list(trained.values()), targets):
         print(f"ends gradients  {_verdict(node)}")
+    if not trained:
+        print(f.stored.why_nothing())
+        return 1
     count = len(trained) - len(without)
     print(f"{count} of {len(trained)} parameters that are to be trained get a gradient")
-    return 1 if without or not trained else 0
+    return 1 if without else 0
 
 
 def blocking(nodes: list[Node], v: Variable, targets: list[Variable]) -> tuple[list[Node], bool]:

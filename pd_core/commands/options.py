@@ -4,6 +4,7 @@ import argparse
 import math
 from typing import Any
 
+from ..graph.errors import ModelError
 from ..onnx.importing import ImportedModel, import_onnx
 from ..optimizers.base import Optimizer
 from ..optimizers.named import OPTIMIZERS
@@ -144,9 +145,9 @@ def adapted(options: argparse.Namespace, f: ImportedModel) -> LoRA | None:
 
 def model_of(options: argparse.Namespace, training: bool = False) -> ImportedModel:
     """Import the model that the options ask for."""
-    return import_onnx(
-        options.model, trainable=options.train or True, training=training, frozen=options.freeze
-    )
+    adapters = getattr(options, "lora", None) is not None  # whose weights may stay integers
+    trainable = options.train or not adapters
+    return import_onnx(options.model, trainable=trainable, training=training, frozen=options.freeze)
 
 
 def _objective(options: argparse.Namespace, f: ImportedModel) -> Objective:
@@ -182,4 +183,7 @@ def prepared(
     """Return the model to train, its adapters or None, the objective and the optimizer."""
     f = model_of(options, training=not options.eval_mode)
     adapters = adapted(options, f)
-    return f, adapters, _objective(options, f), _optimizer(options)
+    task = _objective(options, f)
+    if not task.parameters():
+        raise ModelError(f"{f.origin}: {f.stored.why_nothing()}")
+    return f, adapters, task, _optimizer(options)

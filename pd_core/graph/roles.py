@@ -39,6 +39,7 @@ class Storage:
     table: Any = None  # the ShardedTable of whose rows it has a value for each
     setting: Any = None  # the Setting that it stands for
     state: Callable[[], Any] | None = None  # of a read: refers to the recorded state of a session
+    integers: "Callable[[], Variable] | None" = None  # builds it from what a file stored
 
 
 class History(NamedTuple):

@@ -25,6 +25,7 @@ from ...version import __version__
 from .folding import folded
 from .opsets import check_opset, in_forms_of, in_operators_of
 from .resize import resize
+from .stored_integers import as_stored
 
 
 def export_onnx(
@@ -112,7 +113,8 @@ def checked_seed(caller: str, seed: Any) -> int:
 def _for_tools(graph, session, opset):
     """The graph in the operators of an opset, with folded constants; what these stand for."""
     with fresh_names(), not_recording():
-        targets = rewrite(graph.fetches, resize, only={"Resize"})
+        targets = as_stored(graph.fetches, session)
+        targets = rewrite(targets, resize, only={"Resize"})
         if opset is not None:
             targets = in_operators_of(targets, opset)
         targets, origins = folded(targets, session)

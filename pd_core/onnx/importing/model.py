@@ -11,6 +11,7 @@ from ...graph.names import remember_sizes
 from ...graph.variable import Operand, Variable, constant, describe, format_dims
 from ...graph.whole import Whole
 from .loading import (
+    STANDARD,
     check_functions,
     check_names,
     declared,
@@ -21,6 +22,7 @@ from .loading import (
     reported,
     size_names,
 )
+from .low_bits import with_standard_low_bits
 from .order import sorted_model
 from .reader import File, Operands, Reader
 from .sizes import FOLD_LIMIT
@@ -82,12 +84,13 @@ class ImportedModel:
     ):
         check_names(model.graph)
         check_functions(model.functions)
-        model = hoisted(sorted_model(model))
+        self.opsets = opsets_of(model)
+        version = next(v for d, v in self.opsets.items() if d in STANDARD)
+        model = hoisted(sorted_model(with_standard_low_bits(model, version, folder)))
         self.model, self.folder = model, folder
         self.graph, self.origin = model.graph, origin
         self.reparametrized: dict[str, Callable[[Variable], Variable]] = {}
         self.operands: Operands | None = None
-        self.opsets = opsets_of(model)
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.file: dict[str, Any] = {
             "folder": folder,
@@ -96,7 +99,7 @@ class ImportedModel:
         }
         if self.graph.sparse_initializer:
             raise ModelError("the model stores sparse tensors, which are not imported")
-        self.stored = StoredTensors(self.graph, self.functions, folder, trainable, frozen)
+        self.stored = StoredTensors(self.graph, self.functions, folder, trainable, frozen, version)
         self.parameters = self.stored.parameters
         self.inputs = {
             i.name: declared(i) for i in self.graph.input if i.name not in self.stored.values
@@ -134,7 +137,7 @@ class ImportedModel:
         exact = all(x.dims == self.inputs[n][0] for n, x in values.items())
         sizes = frozenset(d for x in values.values() for d in x.dims)
         stored = self.stored.values
-        changed = {name: f(stored[name]) for name, f in self.reparametrized.items()}
+        changed = {n: f(self.stored.weight(n)) for n, f in self.reparametrized.items()}
         self.reader = Reader(
             self.graph.node,
             self.opsets,
@@ -142,6 +145,7 @@ class ImportedModel:
             File(
                 self.functions,
                 input_sizes=sizes,
+                freed=dict(self._freed(values)),
                 statistics=self.stored.statistics,
                 operands=self.operands,
                 **self.file,
@@ -204,6 +208,13 @@ class ImportedModel:
         if not -count < last_layers < 0:
             raise ModelError(f"last_layers is between -{count - 1} and -1, not {last_layers}")
         return [self.graph.node[last_layers - 1].output[0]]
+
+    def _freed(self, values):
+        """Yield (first size, what the file fixes it to) of inputs of any batch size."""
+        for name, x in values.items():
+            dims = self.inputs[name][0]
+            if dims and x.dims and isinstance(dims[0], int) and isinstance(x.dims[0], str):
+                yield x.dims[0], dims[0]
 
     def _bind(self, inputs, named):
         """Return the inputs by name, as Variables."""

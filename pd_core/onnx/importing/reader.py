@@ -23,10 +23,12 @@ from . import control, modes, quantized, sequences
 from .flow import MAX_OPERATORS
 from .functions import function_of
 from .loading import MALFORMED, STANDARD, checked_opsets, first_line
+from .low_bits import MICROSOFT
 from .protocol import UnfitSizes, Value
 from .sizes import FOLD_LIMIT, Sizes, folded, reshaped
 from .versions import Operator, adapted, attribute_value, stored
 
+_ON_INTEGERS = re.compile("QLinear|QGemm|QAttention|DynamicQuantize|MatMulInteger|NhwcMaxPool")
 # (node, its inputs) -> the inputs that it is built with
 Operands = Callable[[NodeProto, list[Value]], list[Value]]
 
@@ -41,6 +43,7 @@ class File:
     statistics  running statistics
     fold_limit  elements up to which constants are folded
     input_sizes dims of the inputs of this call
+    freed       batch sizes that the file fixes, by the dims that they have in this call
     callers     functions whose bodies are being read, outermost first
     count       operators read so far
     opened      sizes that may turn out to be 1, by the size that inference gave
@@ -54,6 +57,7 @@ class File:
     statistics: frozenset[Variable] = frozenset()
     fold_limit: int = FOLD_LIMIT
     input_sizes: frozenset[Dim] = frozenset()
+    freed: Mapping[Dim, int] = field(default_factory=dict)
     callers: tuple[tuple[str, str], ...] = ()
     count: int = 0
     opened: dict[str, str] = field(default_factory=dict)
@@ -173,6 +177,11 @@ class Reader:
         if function is not None:
             return self._call_once(function, inputs, attributes, len(proto.output))
         if proto.domain not in STANDARD:
+            if proto.domain == MICROSOFT and _ON_INTEGERS.match(proto.op_type):
+                raise ModelError(
+                    "ONNX Runtime's own operator on 8-bit integers has no gradient\n"
+                    "  hint: quantize the float model in the format QDQ (QuantFormat.QDQ)"
+                )
             raise ModelError(
                 f"the domain {proto.domain!r} is neither ONNX's own nor defined in the file\n"
                 "  hint: output= cuts the model where this node is not needed"
@@ -209,7 +218,7 @@ class Reader:
     def _added(self, op):
         if not versions_of(op.op_type, len(op.inputs), frozenset(op.attributes)):
             return self._expanded(op)
-        found = reshaped(op) if op.op_type == "Reshape" else None
+        found = reshaped(op, self.file.freed) if op.op_type == "Reshape" else None
         found = found or _applied(op, self.file.sizes.dims(op))
         found = retyped(found, [[self._opened(d) for d in y.dims] for y in found])
         self.file.sizes.note(op, found)

@@ -5,7 +5,7 @@ propagated here as far as they are known: for every vector of sizes numbers, nam
 None. A vector of numbers alone becomes a constant.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
@@ -14,7 +14,7 @@ from onnx import ModelProto, TensorProto, defs, shape_inference
 from ... import ops
 from ...graph.broadcast import broadcast_dims
 from ...graph.inference import OPSET, attribute
-from ...graph.variable import Dims, Variable, constant, fresh_dim
+from ...graph.variable import Dim, Dims, Variable, constant, fresh_dim
 from .evaluation import evaluate, one_node_model
 from .versions import Operator
 
@@ -22,7 +22,7 @@ Entries = list[int | str | None]  # of a vector of sizes: numbers, names of size
 
 FOLD_LIMIT = 1024  # elements up to which constants are folded
 _AT_MOST_THEIR_INPUT = ("Compress", "NonZero", "Unique")  # their outputs are no larger than that
-_RANDOM = ("Bernoulli", "Multinomial")
+_KEPT = ("Bernoulli", "Multinomial", "DequantizeLinear")  # random; weights that stay integers
 _ARITHMETIC: dict[str, Callable] = {
     "Add": np.add,
     "Sub": np.subtract,
@@ -39,7 +39,7 @@ def folded(op: Operator, limit: int) -> list[Variable] | None:
     Operators with more elements than `limit` in an input or output are not folded.
     """
     values = [x for x in op.inputs if x is not None]
-    if not values or op.op_type in _RANDOM or not defs.has(op.op_type, OPSET):
+    if not values or op.op_type in _KEPT or not defs.has(op.op_type, OPSET):
         return None
     if any(x.value is None or x.value.size > limit for x in values):
         return None
@@ -132,12 +132,18 @@ class Sizes:
         return broadcast_dims(op.inputs[0].dims, dims) if op.op_type == "Expand" else dims
 
 
-def reshaped(op: Operator) -> list[Variable] | None:
-    """Apply a Reshape to constant sizes by `ops.reshape`, which keeps names of sizes; else None."""
+def reshaped(op: Operator, freed: Mapping[Dim, int]) -> list[Variable] | None:
+    """Apply a Reshape to constant sizes by `ops.reshape`, which keeps names of sizes; else None.
+
+    A first size that stays what `freed` says it is in the file stays in the call, too.
+    """
     x, target = op.inputs
     if target.value is None or op.attributes.get("allowzero"):
         return None
-    return [ops.reshape(x, target.value)]
+    sizes = target.value.tolist()
+    if sizes and x.rank and freed.get(x.dims[0]) == sizes[0]:
+        sizes[0] = 0
+    return [ops.reshape(x, sizes)]
 
 
 def _rank(op, count):

@@ -1,21 +1,26 @@
 """The stored tensors of a file: parameters where they are weights, else constants."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
+from math import ceil
 from typing import Any
 
 import numpy as np
 from onnx import FunctionProto, GraphProto
 
 from ...graph.errors import DamagedModel, ModelError
+from ...graph.node import apply
 from ...graph.variable import Variable
 from . import patterns
 from .evaluation import evaluate, one_node_model
 from .loading import STANDARD
-from .versions import stored
+from .versions import attribute_value, bits, stored
 from .weights import decisions
 
 _WIDEST = 60  # columns of a table
+_INTEGER_OPERATORS = {"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
 
 
 class StoredTensors:
@@ -25,7 +30,8 @@ class StoredTensors:
     by name, `decisions` the Decision on each float tensor.
 
     A weight that is stored as integers is a parameter, with its float values, if it is trained
-    from the start; else it stays as it is.
+    from the start; else it stays as it is: `integers` has functions that compute the floats of
+    these, by the names that nodes read.
     """
 
     def __init__(
@@ -35,18 +41,21 @@ class StoredTensors:
         folder: str | None,
         trainable: bool | str | Sequence[str],
         frozen: str | Sequence[str],
+        opset: int,
     ):
+        self.integer_operators = sorted({n.op_type for n in graph.node} & _INTEGER_OPERATORS)
         if len({t.name for t in graph.initializer}) < len(graph.initializer):
             raise DamagedModel("two stored tensors have the same name")
         self.values = {t.name: stored(t, folder) for t in graph.initializer}
         self.parameters: dict[str, Variable] = {}
+        self.integers: dict[str, Callable[[], Variable]] = {}
         asked, kept = _as_patterns(trainable), _as_patterns(frozen)
         kept = ("*",) if trainable is False else kept
         copies = self._copies(graph)
-        integers = {} if trainable is False else self._dequantized(graph)
+        integers = self._dequantized(graph, opset)
         floats: dict[str, Any] = {n: v.value for n, v in self.values.items() if v.dtype.kind == "f"}
         floats |= {y: self.values[x].value for y, x in copies.items()}
-        floats |= {y: array for y, (_, array) in integers.items()}
+        floats |= {y: array for y, (_, array, _) in integers.items()}
         self.decisions = decisions(graph, functions, floats)
         self._name_after_integers(integers)
         self._check_patterns(asked, lambda d: not d.statistic)
@@ -56,6 +65,11 @@ class StoredTensors:
             trained = trained or _matches(asked, decision.name)
             if decision.statistic or trained or (decision.trained and key not in integers):
                 self._add_parameter(key, floats[key], trained and not decision.statistic)
+                if key in integers:
+                    parameter = self.values[key]
+                    parameter.storage = replace(parameter.storage, integers=integers[key][2])
+            elif decision.trained:
+                self.integers[key] = integers[key][2]
             elif key in copies:
                 self.values[key] = self.values[copies[key]]
 
@@ -63,6 +77,14 @@ class StoredTensors:
     def statistics(self) -> frozenset[Variable]:
         """The running statistics."""
         return frozenset(self.values[k] for k, d in self.decisions.items() if d.statistic)
+
+    def weight(self, key: str) -> Variable:
+        """Return a stored tensor by the name that nodes read, the floats of one of integers."""
+        if key not in self.integers:
+            return self.values[key]
+        floats = self.integers[key]()
+        floats.name = self.decisions[key].name
+        return floats
 
     def _add_parameter(self, key, array, trained):
         decision = self.decisions[key]
@@ -87,15 +109,18 @@ class StoredTensors:
         several = v is not None and v.dtype.kind == "f" and v.value.size > 1
         return several and patterns.uniform(v.value)
 
-    def _dequantized(self, graph):
-        """Return {name: (name of the stored integers, their float values)}."""
+    def _dequantized(self, graph, opset):
+        """Return {name: (name of the stored integers, their float values, what builds these)}."""
         dequantized = {}
         for node in graph.node:
             if not self._reads_integers(node):
                 continue
             array = self._float_values(node)
             if array is not None and array.size > 1:
-                dequantized[node.output[0]] = node.input[0], array
+                inputs = [self.values[n] if n else None for n in node.input]
+                attributes = {a.name: attribute_value(a) for a in node.attribute}
+                build = partial(apply, node.op_type, *inputs, opset=opset, **attributes)
+                dequantized[node.output[0]] = node.input[0], array, build
         return dequantized
 
     def _reads_integers(self, node):
@@ -114,8 +139,8 @@ class StoredTensors:
 
     def _name_after_integers(self, integers):
         """Give a weight stored as integers their name, unless they are read in several ways."""
-        sources = [x for x, _ in integers.values()]
-        for y, (x, _) in integers.items():
+        sources = [x for x, _, _ in integers.values()]
+        for y, (x, _, _) in integers.items():
             if sources.count(x) == 1:
                 self.decisions[y].name = x
 
@@ -149,6 +174,8 @@ class StoredTensors:
             if _matches((pattern,), d.name):
                 hint = f"\n  hint: import_onnx(..., trainable=[{d.name!r}]) makes it one"
                 why = f"{d.name!r} is no parameter but {d.use}, {d.why}"
+                if d.trained:
+                    why = f"{d.name!r} is stored as integers, and was frozen when it was imported"
                 return f"{who}: {why}{'' if d.statistic else hint}"
         return f"{who}: no parameter matches {pattern!r}"
 
@@ -158,6 +185,17 @@ class StoredTensors:
         for pattern in patterns:
             if not any(_matches((pattern,), name) for name in names):
                 raise ModelError(f"{pattern!r} matches no stored tensor that could be trained")
+
+    def why_nothing(self) -> str:
+        """Return why a model has nothing to train."""
+        if self.integer_operators:
+            operators = " and ".join(self.integer_operators)
+            return (
+                f"nothing is trained: {operators} multiply integers, which have no gradient\n"
+                "  hint: fine-tune the float model and quantize it then, or quantize it as "
+                "QuantFormat.QDQ, whose weights have float values"
+            )
+        return "nothing is trained: the model stores no weights, or all of them are frozen"
 
     # ---- the table
 
@@ -174,7 +212,7 @@ class StoredTensors:
 
     def _row(self, d):
         trained = d.name in self.parameters and self.parameters[d.name].trainable
-        frozen = d.name in self.parameters and not d.statistic
+        frozen = (d.name in self.parameters and not d.statistic) or d.trained
         state = "yes" if trained else "no: frozen" if frozen else f"no: {d.why}"
         return d.name, str(list(d.shape)), d.dtype, d.use, state
 
@@ -185,12 +223,14 @@ class StoredTensors:
         numbers = sum(v.value.size == 1 for v in constants.values())
         yield f"trained: {_total(trained)}"
         yield f"not trained: {_total([v for v in every if not v.trainable])}"
-        yield f"constants: {_total(constants.values())}, of which {numbers} are single numbers"
+        total = _total(list(constants.values()))
+        yield f"constants: {total}, of which {numbers} are single numbers"
 
 
 def _total(variables):
     elements = sum(int(np.prod(v.dims)) for v in variables)
-    return f"{len(variables)} tensors, {elements:,} elements"
+    size = sum(ceil(int(np.prod(v.dims)) * bits(v.dtype) / 8) for v in variables)
+    return f"{len(variables)} tensors, {elements:,} elements, {size:,} bytes"
 
 
 def _as_patterns(patterns):

@@ -17,6 +17,7 @@ from ...graph.node import apply
 from ...graph.variable import Variable, constant
 
 OLDEST = 7
+PACKED = ("int4", "uint4")  # two numbers in a byte of a file
 
 
 @dataclass
@@ -60,10 +61,16 @@ def stored(tensor: TensorProto, folder: str | None = None) -> Variable:
         raise ModelError(f"{who} is in another file: {error}") from None
     except (ValueError, TypeError, LookupError) as error:
         raise DamagedModel(f"{who} is damaged: {error}") from None
-    if array.dtype.kind not in "fiub":
+    packed = array.dtype.name in PACKED
+    if array.dtype.kind not in "fiub" and not packed:
         raise ModelError(f"{who} holds {array.dtype} numbers, which are not imported")
-    value = as_array(array, array.dtype, who)
+    value = np.array(array, order="C") if packed else as_array(array, array.dtype, who)
     return Variable.of(value.shape, value.dtype, tensor.name or "const", value=value)
+
+
+def bits(dtype: np.dtype) -> int:
+    """Return the bits that a number has in a file."""
+    return 4 if dtype.name in PACKED else 8 * dtype.itemsize
 
 
 def _check_place(tensor, folder, who):

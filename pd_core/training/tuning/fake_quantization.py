@@ -87,15 +87,22 @@ class FakeQuantization:
     """Fake quantization of the inputs of nodes, for `prepare_qat`.
 
     `axes` are the output channels' axes of the quantised weights by name, `ranges` those of the
-    activations by the name of the tensor.
+    activations by the name of the tensor. What a DequantizeLinear of the file has rounded already
+    stays as it is.
     """
 
     def __init__(self, f: ImportedModel, axes: dict[str, int], momentum: float):
         self.axes, self.momentum = axes, momentum
         self.ranges: dict[str, Range] = {}
+        self.rounded_already = {
+            node.output[0] for node in f.graph.node if node.op_type == "DequantizeLinear"
+        }
+        self.latest: dict[str, tuple[Variable, Variable]] = {}  # (activation, it rounded) by name
+        done = set(self.rounded_already)
         for node in f.graph.node:
-            if self.quantises(node) and node.input[0] not in self.ranges:
+            if self.quantises(node) and node.input[0] not in done:
                 self.ranges[node.input[0]] = _new_range(node.input[0])
+                done.add(node.input[0])
 
     def quantises(self, node: NodeProto) -> bool:
         """Return whether the first two inputs of a node are quantised."""
@@ -107,7 +114,7 @@ class FakeQuantization:
             return inputs
         x, weight, *rest = inputs
         axis = self.axes[node.input[1]]
-        return [self._activation(x, self.ranges[node.input[0]]), _weight(weight, axis), *rest]
+        return [self._activation(x, node.input[0]), _weight(weight, axis), *rest]
 
     def variables(self) -> list[Variable]:
         """Return the state of the ranges, three numbers for each activation."""
@@ -119,7 +126,17 @@ class FakeQuantization:
         own = set(self.variables())
         return Update([a for a in effects(several) if a.variable in own], training=True)
 
-    def _activation(self, x, stored):
+    def _activation(self, x, name):
+        """Round an activation, once for all nodes that read it."""
+        if name in self.rounded_already:
+            return x
+        known, rounded = self.latest.get(name, (None, None))
+        if known is not x:
+            rounded = self._rounded(x, self.ranges[name])
+            self.latest[name] = x, rounded
+        return rounded
+
+    def _rounded(self, x, stored):
         moved = stored.moved(x, self.momentum)
         pairs = zip(stored.variables(), moved.variables(), strict=True)
         at_rest = ops.where(stored.weight > 0.0, _rounded(x, stored), x)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ def lora(
     of matrices of MatMul and Gemm [m, n], and of filters of Conv, taken as [m, n]; A is [rank, n]
     and B [m, rank], or the other way round for a matrix that multiplies from the right. The factor
     next to the input is drawn as U(±1/sqrt(inputs)), the other is 0. `alpha` is `rank` if None.
+    Weights that a file stores as int8 or int4, and that were imported with `trainable=False`, stay
+    integers in every export (QLoRA, Dettmers et al. 2023, has the idea).
 
     Nothing else is trained; `f.unfreeze("head.*")` trains more afterwards. `export_tuned` writes
     the sums, without new operators; `merge` does the same to the parameters of a graph. ModelError
@@ -58,7 +61,7 @@ def lora(
     if isinstance(f, ImportedModel):
         f.freeze()
         for name, adapter in adapters.items():
-            f.reparametrized[keys[name]] = _adapted(result, adapter)
+            f.reparametrized[keys[name]] = Adapted(result, adapter)
     else:
         result.adapt(f)
     return result
@@ -80,6 +83,18 @@ class Adapter:
         """Return weight + scale B A."""
         product = ops.matmul(self.b * scale, self.a)
         return weight + (product if weight.rank == 2 else ops.reshape(product, list(weight.dims)))
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A function of a stored weight that gives it with its adapter."""
+
+    lora: "LoRA"
+    adapter: Adapter
+
+    def __call__(self, weight: Variable) -> Variable:
+        """Return the sum."""
+        return self.adapter.sum(weight, self.lora.scale)
 
 
 class LoRA:
@@ -160,11 +175,6 @@ class LoRA:
         session.load_values({v: arrays[name] for name, v in ours.items()})
 
 
-def _adapted(result, adapter):
-    """Return the function of a stored weight that gives it with its adapter."""
-    return lambda weight: adapter.sum(weight, result.scale)
-
-
 def _factor(weight, suffix, shape, initializer):
     name = f"{weight.name.removeprefix(current_namespace())}.{suffix}"
     return Variable(name, shape=shape, dtype=weight.dtype, initializer=initializer)
@@ -184,8 +194,10 @@ def _of_file(f):
     }
     matrices, keys = {}, {}
     for key, decision in f.stored.decisions.items():
-        v = f.stored.values.get(key)
-        if decision.use in _WEIGHTS and v is not None and _is_eligible(v, decision.use):
+        if decision.use not in _WEIGHTS or not (key in f.stored.integers or key in f.stored.values):
+            continue
+        v = f.stored.weight(key)
+        if (key in f.stored.integers or v.is_persistent) and _is_matrix(v, decision.use):
             matrices[decision.name] = v, key in right
             keys[decision.name] = key
     return matrices, keys
@@ -196,7 +208,7 @@ def _of_graph(targets):
     matrices = {}
     for node in ancestors([targets] if isinstance(targets, Variable) else list(targets)):
         for k, v in enumerate(node.inputs[:2] if node.op_type in _LINEAR else ()):
-            if v is not None and _is_eligible(v, node.op_type):
+            if v is not None and v.is_persistent and _is_matrix(v, node.op_type):
                 transposed = bool(node.attributes.get("transB"))
                 matrices[v.name] = v, k == 1 and _is_from_right(node.op_type, transposed)
     return matrices, {}
@@ -206,6 +218,5 @@ def _is_from_right(op_type, transposed):
     return op_type == "MatMul" or (op_type == "Gemm" and not transposed)
 
 
-def _is_eligible(v, use):
-    is_weight = v.is_persistent and v.dtype.kind == "f"
-    return is_weight and (v.rank == 2 or (v.rank > 2 and use.startswith("Conv")))
+def _is_matrix(v, use):
+    return v.dtype.kind == "f" and (v.rank == 2 or (v.rank > 2 and use.startswith("Conv")))

@@ -67,6 +67,11 @@ def objective(
     if label in inputs:
         raise ModelError(f"{label!r} is an input of {f.origin}; give the label another name")
     y = _output(f, inputs, output)
+    if any_batch and y.rank and isinstance(y.dims[0], int):
+        raise ModelError(
+            f"{f.origin} fixes the batch size of its output {describe(y)} inside, not only that of "
+            "its inputs"
+        )
     if y.dtype.kind != "f":
         raise ModelError(f"the output {y!r} of {f.origin} holds no floats; a loss needs them")
     is_classes = loss == "cross-entropy"

@@ -48,7 +48,8 @@ class _Writer:
         x, w = node.input[:2]
         node.input[0], x_scale = self._activation(x)
         node.input[1], w_scales = self._weight(w)
-        if len(node.input) > 2 and self._has_plain_bias(node, w_scales):
+        plain = len(node.input) > 2 and self._has_plain_bias(node, w_scales)
+        if plain and x_scale is not None:
             bias = numpy_helper.to_array(self.arrays[node.input[2]])
             scales = x_scale * w_scales
             limits = np.iinfo(np.int32)
@@ -62,7 +63,12 @@ class _Writer:
         return tensor is not None and list(tensor.dims) == [len(scales)] and not scaled
 
     def _activation(self, name):
-        """Return the name of a rounded activation, and its scale."""
+        """Return the name of a rounded activation, and its scale; None for one for each channel."""
+        if name in self.quantization.rounded_already:
+            (node,) = [n for n in self.nodes if name in n.output]
+            scale = self.arrays.get(node.input[1])
+            array = None if scale is None else numpy_helper.to_array(scale)
+            return name, array if array is not None and array.size == 1 else None
         if name not in self.activations:
             low, high = self._range(name)
             scale = max(np.float32((high - low) / ACTIVATION_LEVELS), SMALLEST_SCALE)

@@ -4,15 +4,17 @@ import os
 
 import numpy as np
 import onnx
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from ...graph.errors import ExportError
+from ...onnx.exporting.stored_integers import unchanged
 from ...onnx.importing import ImportedModel
 from ...run.session import Session, default_session
 from ...storage.atomic import atomic_write
 from .fake_quantization import FakeQuantization
+from .low_rank import Adapted
 from .quantized_file import add_quantization
-from .stored_tensors import put_values
+from .stored_tensors import names_read, put_values
 
 
 def export_tuned(
@@ -22,15 +24,17 @@ def export_tuned(
 
     The nodes, their names and the opset are those of the file that was imported; stored tensors
     have the session's values. Adapters of `lora` are added to their matrices, so that no operator
-    is new. After `prepare_qat` the file has QuantizeLinear and DequantizeLinear around quantised
-    operators, and their weights as integers. A weight that the file stores as integers is stored as
-    floats once it is trained. If the path is None the model is only returned; ExportError for an
-    activation without a range, and for what a file cannot hold.
+    is new; those of weights that stay integers are products beside them. After `prepare_qat` the
+    file has QuantizeLinear and DequantizeLinear around quantised operators, and their weights as
+    integers. A weight that the file stores as integers stays so until it is trained; then it is
+    stored as floats. If the path is None the model is only returned; ExportError for an activation
+    without a range, and for what a file cannot hold.
     """
     session = session or default_session()
     model = ModelProto()
     model.CopyFrom(f.model)
     put_values(model, _values(f, session), f.folder)
+    _add_adapters(model, f, session)
     if isinstance(f.operands, FakeQuantization):
         add_quantization(model, f.operands, session)
     return _written(model, path)
@@ -39,9 +43,53 @@ def export_tuned(
 def _values(f: ImportedModel, session: Session) -> dict[str, np.ndarray]:
     """Return the values of the stored tensors that may have changed, by the name nodes read."""
     stored = f.stored.values
-    values = {key: session.get(v) for key, v in stored.items() if v.is_persistent}
-    changed = {key: function(stored[key]) for key, function in f.reparametrized.items()}
+    again = isinstance(f.operands, FakeQuantization)  # all integers are made anew
+    same = {} if again else unchanged(stored.values(), session)
+    values = {key: session.get(v) for key, v in stored.items() if v.is_persistent and v not in same}
+    changed = {
+        key: function(stored[key])
+        for key, function in f.reparametrized.items()
+        if key not in f.stored.integers
+    }
     return values | session.eval(changed, training=False)
+
+
+def _add_adapters(model: ModelProto, f: ImportedModel, session: Session) -> None:
+    """Add the products of adapters to weights that stay integers, as nodes behind them."""
+    graph, nodes = model.graph, []
+    taken = {*(t.name for t in graph.initializer), *names_read(graph.node)}
+    for node in graph.node:
+        nodes.append(node)
+        key = next(iter(node.output), "")
+        adapted = f.reparametrized.get(key)
+        if key not in f.stored.integers or not isinstance(adapted, Adapted):
+            continue
+        factors = adapted.adapter.a, adapted.adapter.b
+        a, b = (session.get(v) for v in factors)
+        names = [_free(f"{key}.{part}", taken) for part in ("base", "lora_A", "lora_B", "product")]
+        node.output[0] = names[0]
+        arrays = zip(names[1:3], (a, b * np.float32(adapted.lora.scale)), strict=True)
+        graph.initializer.extend(numpy_helper.from_array(v, name) for name, v in arrays)
+        nodes.append(helper.make_node("MatMul", [names[2], names[1]], [names[3]], name=names[3]))
+        product = names[3]
+        if adapted.adapter.weight.rank > 2:
+            shape, product = _free(f"{key}.shape", taken), _free(f"{key}.filters", taken)
+            dims = np.array(adapted.adapter.weight.dims, np.int64)
+            graph.initializer.append(numpy_helper.from_array(dims, shape))
+            nodes.append(helper.make_node("Reshape", [names[3], shape], [product], name=product))
+        nodes.append(helper.make_node("Add", [names[0], product], [key], name=f"{key}.sum"))
+    copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
+def _free(name, taken):
+    """Return the name, with a number if it is taken."""
+    k, free = 1, name
+    while free in taken:
+        k, free = k + 1, f"{name}_{k + 1}"
+    taken.add(free)
+    return free
 
 
 def _written(model: ModelProto, path: str | os.PathLike | None) -> ModelProto:

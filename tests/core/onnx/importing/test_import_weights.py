@@ -107,9 +107,9 @@ def test_the_table_of_decisions(rng):
     assert rows["mask"] == "[1, 5, 5] float32 Add operand no: a mask"
     assert "root" not in rows  # a single number
     assert lines[-3:] == [
-        "trained: 7 tensors, 280 elements",
-        "not trained: 1 tensors, 64 elements",
-        "constants: 2 tensors, 26 elements, of which 1 are single numbers",
+        "trained: 7 tensors, 280 elements, 1,120 bytes",
+        "not trained: 1 tensors, 64 elements, 256 bytes",
+        "constants: 2 tensors, 26 elements, 104 bytes, of which 1 are single numbers",
     ]
     f.freeze()
     assert "trained: 0 tensors, 0 elements" in f.summary()

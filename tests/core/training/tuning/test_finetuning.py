@@ -73,3 +73,33 @@ def test_a_batch_size_that_the_file_fixes():
         free = objective(pd.import_onnx(proto), "cross-entropy", any_batch=True)
         finetune(free, DATA, pd.SGDOptimizer(0.01), batch_size=30, items=[Counted()])
     assert counts == [240, 256]
+
+
+RESHAPED = (
+    "(float[4,8] x) => (float[4,3] y) { a = MatMul(x, W1) s = Constant<value=int64[3] {4,4,-1}>()"
+    " b = Reshape(a, s) c = Relu(b) t = Constant<value=int64[2] {ROWS,16}>()"
+    " d = Reshape(c, t) y = Gemm<transB=1>(d, W2, b2) }"
+)
+
+
+@pytest.mark.parametrize("rows", [4, -1, 0])
+def test_a_batch_size_that_the_nodes_fix(rows):
+    shapes = {k: models.SHAPES[k] for k in ("W1", "W2", "b2")}
+    f = pd.import_onnx(models.model(RESHAPED.replace("ROWS", str(rows)), shapes))
+    task = objective(f, "cross-entropy", any_batch=True)
+    assert task.label.dims == task.output.dims[:1] == task.inputs["x"].dims[:1]
+    history = finetune(task, DATA, pd.AdamOptimizer(0.02), epochs=4, batch_size=16)
+    assert history["accuracy"][-1] > 0.8
+
+
+def test_an_output_whose_batch_size_stays_fixed():
+    text = (
+        "(float[4,8] x) => (float[4,3] y) { a = MatMul(x, W1) h = Concat<axis=1>(a, z)"
+        " y = Gemm<transB=1>(h, W2, b2) }"
+    )
+    shapes = {"W1": (8, 16), "z": (4, 0), "W2": (3, 16), "b2": (3,)}
+    f = pd.import_onnx(models.model(text, shapes))
+    with pytest.raises(
+        pd.ModelError, match=r"fixes the batch size of its output .*\[4, 3\] inside"
+    ):
+        objective(f, "cross-entropy", any_batch=True)
