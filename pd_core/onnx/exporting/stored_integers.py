@@ -19,8 +19,11 @@ def as_stored(targets: Sequence[Variable], session: Session) -> list[Variable]:
 
 def unchanged(variables: Iterable[Variable], session: Session) -> dict[Variable, Variable]:
     """Return {weight with the value of the integers of its file: its computation from these}."""
-    stored = [v for v in variables if v.is_persistent and v.storage.integers is not None]
     with not_recording():
-        computed = {v: v.storage.integers() for v in stored}
+        computed = {
+            v: v.storage.integers()
+            for v in variables
+            if v.is_persistent and v.storage.integers is not None
+        }
     floats = session.eval(computed, training=False)
     return {v: y for v, y in computed.items() if np.array_equal(session.get(v), floats[v])}

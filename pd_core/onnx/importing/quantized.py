@@ -44,8 +44,9 @@ def _same(ours, theirs):
 
 
 def _equal(a, b):
-    values = [None if v is None else v.value for v in (a, b)]
-    return values[0] is not None and values[1] is not None and np.array_equal(*values)
+    if a is None or b is None or a.value is None or b.value is None:
+        return False
+    return np.array_equal(a.value, b.value)
 
 
 def _along(v, x, op):
