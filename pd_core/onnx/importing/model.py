@@ -10,6 +10,7 @@ from ...graph.errors import DamagedModel, DTypeError, ModelError, ShapeError
 from ...graph.names import remember_sizes
 from ...graph.variable import Operand, Variable, constant, describe, format_dims
 from ...graph.whole import Whole
+from .classical import with_standard_operators, without_trees
 from .loading import (
     STANDARD,
     check_functions,
@@ -57,6 +58,7 @@ def import_onnx(
     """
     proto, folder, origin = loaded(model)
     with reported(origin), Whole():
+        without_trees(proto)  # which are large
         return ImportedModel(proto, folder, origin, trainable, training, frozen, fold_limit)
 
 
@@ -86,7 +88,8 @@ class ImportedModel:
         check_functions(model.functions)
         self.opsets = opsets_of(model)
         version = next(v for d, v in self.opsets.items() if d in STANDARD)
-        model = hoisted(sorted_model(with_standard_low_bits(model, version, folder)))
+        model = with_standard_operators(with_standard_low_bits(model, version, folder))
+        model = hoisted(sorted_model(model))
         self.model, self.folder = model, folder
         self.graph, self.origin = model.graph, origin
         self.reparametrized: dict[str, Callable[[Variable], Variable]] = {}

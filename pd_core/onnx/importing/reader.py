@@ -20,6 +20,7 @@ from ...graph.inference import CEILING, versions_of
 from ...graph.node import apply, latest_serial, retyped
 from ...graph.variable import Dim, Variable, fresh_dim, is_open, open_dim
 from . import control, modes, quantized, sequences
+from .classical import DOMAIN as CLASSICAL
 from .flow import MAX_OPERATORS
 from .functions import function_of
 from .loading import MALFORMED, STANDARD, checked_opsets, first_line
@@ -28,6 +29,7 @@ from .protocol import UnfitSizes, Value
 from .sizes import FOLD_LIMIT, Sizes, folded, reshaped
 from .versions import Operator, adapted, attribute_value, stored
 
+_CUT = "  hint: output= cuts the model where this node is not needed"
 _ON_INTEGERS = re.compile("QLinear|QGemm|QAttention|DynamicQuantize|MatMulInteger|NhwcMaxPool")
 # (node, its inputs) -> the inputs that it is built with
 Operands = Callable[[NodeProto, list[Value]], list[Value]]
@@ -182,9 +184,10 @@ class Reader:
                     "ONNX Runtime's own operator on 8-bit integers has no gradient\n"
                     "  hint: quantize the float model in the format QDQ (QuantFormat.QDQ)"
                 )
+            if proto.domain == CLASSICAL and proto.op_type == "LabelEncoder":
+                raise ModelError("labels that are text are not imported\n" + _CUT)
             raise ModelError(
-                f"the domain {proto.domain!r} is neither ONNX's own nor defined in the file\n"
-                "  hint: output= cuts the model where this node is not needed"
+                f"the domain {proto.domain!r} is neither ONNX's own nor defined in the file\n{_CUT}"
             )
         count, declared = len(proto.output), self.declared.get(next(iter(proto.output), ""))
         return self.built(
