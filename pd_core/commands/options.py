@@ -66,6 +66,11 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN",
         help="train stored tensors that `info` lists as not trained, or that --freeze matches",
     )
+    parser.add_argument(
+        "--float32",
+        action="store_true",
+        help="compute and train in float32 what the file has as float16 or bfloat16",
+    )
 
 
 def add_objective(parser: argparse.ArgumentParser) -> None:
@@ -147,7 +152,13 @@ def model_of(options: argparse.Namespace, training: bool = False) -> ImportedMod
     """Import the model that the options ask for."""
     adapters = getattr(options, "lora", None) is not None  # whose weights may stay integers
     trainable = options.train or not adapters
-    return import_onnx(options.model, trainable=trainable, training=training, frozen=options.freeze)
+    return import_onnx(
+        options.model,
+        trainable=trainable,
+        training=training,
+        frozen=options.freeze,
+        float32=options.float32,
+    )
 
 
 def _objective(options: argparse.Namespace, f: ImportedModel) -> Objective:
@@ -184,6 +195,12 @@ def prepared(
     f = model_of(options, training=not options.eval_mode)
     adapters = adapted(options, f)
     task = _objective(options, f)
+    halves = [v for v in task.parameters() if v.dtype.itemsize < 4]
+    if halves:
+        raise ModelError(
+            f"{f.origin}: {halves[0].name!r} is {halves[0].dtype}, which optimizers do not update\n"
+            "  hint: --float32 trains in float32, and writes the types of the file"
+        )
     if not task.parameters():
         raise ModelError(f"{f.origin}: {f.stored.why_nothing()}")
     return f, adapters, task, _optimizer(options)

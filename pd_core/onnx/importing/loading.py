@@ -122,7 +122,7 @@ def check_functions(functions: Iterable[FunctionProto]) -> None:
         inner = [graph for node in function.node for graph in bodies(node)]
         for given, nodes in (
             (function.input, function.node),
-            *(([x.name for x in g.input], g.node) for b in inner for g in _graphs(b)),
+            *(([x.name for x in g.input], g.node) for b in inner for g in graphs_of(b)),
         ):
             try:
                 _check_given_once(given, nodes)
@@ -147,7 +147,7 @@ def check_names(graph: GraphProto) -> None:
             raise DamagedModel(f"the name {name!r} is no text")
     if not graph.output:
         raise ModelError("the model has no outputs")
-    for inner in _graphs(graph):
+    for inner in graphs_of(graph):
         inputs = [x.name for x in inner.input]
         twice = [name for name, count in Counter(inputs).items() if count > 1]
         if twice:
@@ -161,12 +161,12 @@ def hoisted(model: ModelProto) -> ModelProto:
     Exporters store weights in Constant nodes, and inside branches and loops, too. The model itself
     is not changed.
     """
-    hoists = any(_has_constants(graph, graph is model.graph) for graph in _graphs(model.graph))
+    hoists = any(_has_constants(graph, graph is model.graph) for graph in graphs_of(model.graph))
     if not hoists and not any(_shared_statistics(model.graph)):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    graphs = list(_graphs(copy.graph))
+    graphs = list(graphs_of(copy.graph))
     uses = Counter(name for graph in graphs for name in _names_of(graph))
     for graph in graphs:
         renamed = {}
@@ -193,7 +193,7 @@ def _shared_statistics(graph):
         for node in graph.node
         if node.op_type == "Identity" and node.output and node.input
     }
-    reads = Counter(name for inner in _graphs(graph) for n in inner.node for name in n.input)
+    reads = Counter(name for inner in graphs_of(graph) for n in inner.node for name in n.input)
     for node in graph.node:
         for k in (3, 4) if node.op_type == "BatchNormalization" else ():
             name = node.input[k] if k < len(node.input) else ""
@@ -202,12 +202,12 @@ def _shared_statistics(graph):
                 yield node, k, stored[source]
 
 
-def _graphs(graph):
+def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
     """Yield a graph and the bodies inside it."""
     yield graph
     for node in graph.node:
         for inner in bodies(node):
-            yield from _graphs(inner)
+            yield from graphs_of(inner)
 
 
 def _has_constants(graph, outermost):
@@ -264,7 +264,7 @@ def _unique_name(name, uses):
 
 
 def _rename(graph, renamed):
-    for inner in _graphs(graph):
+    for inner in graphs_of(graph):
         for node in inner.node:
             for k, name in enumerate(node.input):
                 if name in renamed:
@@ -320,7 +320,7 @@ def _require_no_crash(model):
 
     It does so where the type of their input is not known.
     """
-    nodes = [node for graph in _graphs(model.graph) for node in graph.node]
+    nodes = [node for graph in graphs_of(model.graph) for node in graph.node]
     nodes += [node for function in model.functions for node in function.node]
     if any(node.op_type in _CRASHING for node in nodes):
         raise shape_inference.InferenceError("shapes are not inferred")

@@ -28,6 +28,7 @@ from .order import sorted_model
 from .reader import File, Operands, Reader
 from .sizes import FOLD_LIMIT
 from .stored import StoredTensors
+from .widening import widened
 
 
 def import_onnx(
@@ -36,6 +37,7 @@ def import_onnx(
     training: bool = False,
     frozen: str | Sequence[str] = (),
     fold_limit: int = FOLD_LIMIT,
+    float32: bool = False,
 ) -> "ImportedModel":
     """Import an ONNX model (a path, bytes, or a ModelProto) as a function of Variables.
 
@@ -45,6 +47,9 @@ def import_onnx(
     not to train; `trainable` wins where both match, and `trainable=False` freezes all.
     With `training`, BatchNormalization and Dropout are in training mode during a training step;
     operators that the file has in training mode always are.
+
+    With `float32`, what the file has as float16 or bfloat16 is float32 here: parameters, inputs and
+    all that is computed; `export_tuned` rounds the trained values to the types of the file.
 
     Opsets from 7 on are supported, with external tensors, functions, loops and branches, and
     sequences whose length is known. Constant expressions of up to `fold_limit` elements are folded.
@@ -59,7 +64,9 @@ def import_onnx(
     proto, folder, origin = loaded(model)
     with reported(origin), Whole():
         without_trees(proto)  # which are large
-        return ImportedModel(proto, folder, origin, trainable, training, frozen, fold_limit)
+        return ImportedModel(
+            proto, folder, origin, trainable, training, frozen, fold_limit, float32
+        )
 
 
 class ImportedModel:
@@ -83,6 +90,7 @@ class ImportedModel:
         training: bool,
         frozen: str | Sequence[str],
         fold_limit: int,
+        float32: bool = False,
     ):
         check_names(model.graph)
         check_functions(model.functions)
@@ -91,6 +99,7 @@ class ImportedModel:
         model = with_standard_operators(with_standard_low_bits(model, version, folder))
         model = hoisted(sorted_model(model))
         self.model, self.folder = model, folder
+        model = widened(model, folder) if float32 else model
         self.graph, self.origin = model.graph, origin
         self.reparametrized: dict[str, Callable[[Variable], Variable]] = {}
         self.operands: Operands | None = None

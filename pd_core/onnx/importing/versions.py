@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 from onnx import AttributeProto, TensorProto, checker, external_data_helper, helper, numpy_helper
 
 from ... import ops
@@ -48,7 +49,18 @@ def stored(tensor: TensorProto, folder: str | None = None) -> Variable:
 
     ModelError for text and for external data without a folder, DamagedModel for damaged data.
     """
-    who = f"tensor {tensor.name!r}" if tensor.name else "a constant"
+    array, who = array_of(tensor, folder), _described(tensor)
+    packed = array.dtype.name in PACKED
+    if array.dtype.kind not in "fiub" and not packed:
+        hint = "\n  hint: float32=True reads them as float32" if array.dtype == bfloat16 else ""
+        raise ModelError(f"{who} holds {array.dtype} numbers, which are not imported{hint}")
+    value = np.array(array, order="C") if packed else as_array(array, array.dtype, who)
+    return Variable.of(value.shape, value.dtype, tensor.name or "const", value=value)
+
+
+def array_of(tensor: TensorProto, folder: str | None = None) -> np.ndarray:
+    """Return the numbers of a tensor of a file, of any type; the errors are those of `stored`."""
+    who = _described(tensor)
     if tensor.data_type == TensorProto.STRING:
         raise ModelError(f"{who} holds text; only numbers are imported")
     if any(n < 0 for n in tensor.dims):
@@ -56,16 +68,15 @@ def stored(tensor: TensorProto, folder: str | None = None) -> Variable:
     if external_data_helper.uses_external_data(tensor):
         _check_place(tensor, folder, who)
     try:
-        array = numpy_helper.to_array(tensor, folder or "")
+        return numpy_helper.to_array(tensor, folder or "")
     except (OSError, checker.ValidationError) as error:
         raise ModelError(f"{who} is in another file: {error}") from None
     except (ValueError, TypeError, LookupError) as error:
         raise DamagedModel(f"{who} is damaged: {error}") from None
-    packed = array.dtype.name in PACKED
-    if array.dtype.kind not in "fiub" and not packed:
-        raise ModelError(f"{who} holds {array.dtype} numbers, which are not imported")
-    value = np.array(array, order="C") if packed else as_array(array, array.dtype, who)
-    return Variable.of(value.shape, value.dtype, tensor.name or "const", value=value)
+
+
+def _described(tensor):
+    return f"tensor {tensor.name!r}" if tensor.name else "a constant"
 
 
 def bits(dtype: np.dtype) -> int:

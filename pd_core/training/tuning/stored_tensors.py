@@ -4,20 +4,24 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, external_data_helper, numpy_helper
+from onnx import GraphProto, ModelProto, external_data_helper, helper, numpy_helper
+
+from ...graph.errors import ExportError
 
 _INPUTS_UP_TO = 3  # the last ir_version whose stored tensors have to be inputs, too
 
 
 def put_values(model: ModelProto, values: Mapping[str, np.ndarray], folder: str | None) -> None:
-    """Store arrays in a model: as initializers, or in the place of outputs of nodes.
+    """Store arrays in a model: as initializers of their types, or in the place of outputs of nodes.
 
-    Data of other tensors that are in other files of the `folder` are read.
+    Data of other tensors that are in other files of the `folder` are read. ExportError for a number
+    that the type of its tensor does not hold.
     """
     graph, left = model.graph, dict(values)
     for tensor in graph.initializer:
         if tensor.name in left:
-            tensor.CopyFrom(numpy_helper.from_array(left.pop(tensor.name), tensor.name))
+            array = _as_stored(left.pop(tensor.name), tensor)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
         elif external_data_helper.uses_external_data(tensor):
             array = numpy_helper.to_array(tensor, folder or "")
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
@@ -29,6 +33,19 @@ def put_values(model: ModelProto, values: Mapping[str, np.ndarray], folder: str 
     given = {i.name for i in graph.input}
     if any(t.name not in given for t in graph.initializer):
         model.ir_version = max(model.ir_version, _INPUTS_UP_TO + 1)
+
+
+def _as_stored(array, tensor):
+    """Round an array to the float type of a tensor."""
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    if dtype == array.dtype or dtype.kind == "i":
+        return array
+    with np.errstate(over="ignore"):
+        rounded = array.astype(dtype)
+    if not np.isfinite(rounded[np.isfinite(array)]).all():
+        largest = np.abs(array[np.isfinite(array)]).max()
+        raise ExportError(f"export_tuned: {tensor.name!r} is {dtype}, which {largest} exceeds")
+    return rounded
 
 
 def remove_unread(graph: GraphProto, names: Collection[str]) -> None:

@@ -58,6 +58,7 @@ def _add_adapters(model: ModelProto, f: ImportedModel, session: Session) -> None
     """Add the products of adapters to weights that stay integers, as nodes behind them."""
     graph, nodes = model.graph, []
     taken = {*(t.name for t in graph.initializer), *names_read(graph.node)}
+    types = {t.name: helper.tensor_dtype_to_np_dtype(t.data_type) for t in graph.initializer}
     for node in graph.node:
         nodes.append(node)
         key = next(iter(node.output), "")
@@ -68,8 +69,11 @@ def _add_adapters(model: ModelProto, f: ImportedModel, session: Session) -> None
         a, b = (session.get(v) for v in factors)
         names = [_free(f"{key}.{part}", taken) for part in ("base", "lora_A", "lora_B", "product")]
         node.output[0] = names[0]
+        dtype = types.get(node.input[1] if len(node.input) > 1 else "", a.dtype)
         arrays = zip(names[1:3], (a, b * np.float32(adapted.lora.scale)), strict=True)
-        graph.initializer.extend(numpy_helper.from_array(v, name) for name, v in arrays)
+        graph.initializer.extend(
+            numpy_helper.from_array(v.astype(dtype), name) for name, v in arrays
+        )
         nodes.append(helper.make_node("MatMul", [names[2], names[1]], [names[3]], name=names[3]))
         product = names[3]
         if adapted.adapter.weight.rank > 2:

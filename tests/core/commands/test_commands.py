@@ -42,7 +42,7 @@ def test_info_describes_inputs_operators_and_parameters(folder, capsys):
         "operators  1 Add, 1 Gemm, 1 MatMul, 1 Relu, 1 Softmax",
     ]
     assert "W1    [8, 16]  float32  MatMul weight  no: frozen" in lines
-    assert "trained: 3 tensors, 67 elements" in lines
+    assert "trained: 3 tensors, 67 elements, 268 bytes" in lines
 
 
 def test_check_names_operators_that_end_gradients(folder, capsys):
