@@ -12,7 +12,7 @@ import argparse
 
 from ..onnx.exporting.training_export import export_step
 from ..training.tuning.artifacts import training_step
-from .options import add_adaptation, add_model, add_objective, prepared
+from .options import add_adaptation, add_model, add_objective, count, prepared
 
 NAME = "train-step"
 
@@ -25,6 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_adaptation(parser)
     parser.add_argument("--initial", metavar="FILE", help="write the initial state to this file")
     parser.add_argument("--portable", action="store_true", help="use what runs on WebGPU, too")
+    parser.add_argument("--opset", type=count, help="write for this opset, such as 17")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,7 +34,10 @@ def run(options: argparse.Namespace) -> int:
     step = training_step(task, optimizer)
     inputs = [*task.inputs.values(), task.label]
     model = export_step(
-        *(options.o, step, [task.cost], inputs), initial=options.initial, portable=options.portable
+        *(options.o, step, [task.cost], inputs),
+        initial=options.initial,
+        portable=options.portable,
+        opset=options.opset,
     )
     nodes = len(model.graph.node)
     print(f"{options.o}: {nodes} operators; {len(task.parameters())} parameters are trained")

@@ -1,8 +1,10 @@
 """Export of a whole training step: forward, backward and optimizer as one standard ONNX model."""
 
+import hashlib
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,15 @@ from onnx import numpy_helper
 from ...backend.lowering import lower
 from ...backend.passes.portable import refused
 from ...graph.errors import ExportError
+from ...graph.names import fresh_names
+from ...graph.recording import not_recording
 from ...graph.site import site_text
 from ...graph.update import Update
 from ...graph.variable import Variable
 from ...run.changes import changes_of
 from ...run.session import Session, default_session
 from .export import build_graph, check_and_write, checked_seed, dimension_names
+from .opsets import check_opset, in_forms_of, in_operators_of
 
 
 def export_step(
@@ -29,6 +34,7 @@ def export_step(
     initial: str | os.PathLike | None = None,
     portable: bool = False,
     seed: int | None = None,
+    opset: int | None = None,
 ) -> onnx.ModelProto:
     """Write a training step as one ONNX model (ai.onnx only), and return it.
 
@@ -42,13 +48,20 @@ def export_step(
     `portable` uses forms that run on WebGPU too, where some operators are missing; ExportError
     if there is no such form. Elsewhere they compute the same numbers, some more slowly.
     The metadata entry `pd.state` is a JSON object {output: input}: the output to feed to each state
-    input of the next run; `pd.feeds` and `pd.fetches` list the others. `random_seed` is
+    input of the next run; `pd.feeds` and `pd.fetches` list the others. `pd.schema` has the type and
+    the shape of each state input, and `pd.digest` is a hash of what a state has to fit: names,
+    types, shapes and the operators of the step, not their values. A state that is kept between runs
+    is kept with this digest, and is stale where the step has another one. `random_seed` is
     int64 [draws, 2], rows of (seed, steps made so far); `random_seed_next` is the next one. By
     default they go on with the session's draws; with `seed` they begin anew, at (seed, 0).
     Variables that are frozen when this is called are constant in the model.
+    The model is of `opset`, 13 … 26, by default 21 or that of the newest operator; ExportError
+    names the operators that an opset lacks.
     """
     session = session or default_session()
     seed = None if seed is None else checked_seed("export_step", seed)
+    if opset is not None:
+        check_opset("export_step", opset)
     fetched: Any = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
     steps = list(step) if isinstance(step, (list, tuple)) else [step]
     for s in steps:
@@ -60,8 +73,11 @@ def export_step(
     )
     if portable:
         _check_portable(graph)
+    if opset is not None:
+        graph = _of_opset(graph, opset)
     outputs = [v.name for v in fetched] + [f"{v.name}_next" for v, _ in graph.updates]
-    lowered = lower(graph, dims=dimension_names(graph, outputs), outputs=outputs)
+    dims = dimension_names(graph, outputs)
+    lowered = lower(graph, dims=dims, outputs=outputs, opset=opset)
     model = lowered.model
     state = _state(graph, lowered)
     values = {lowered.names[v]: session.get(v) for v in graph.states}
@@ -75,7 +91,18 @@ def export_step(
         model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in values.items())
     else:
         check_and_write(_values_model(values, model), initial, {})
-    return check_and_write(model, path, _metadata(graph, lowered, state))
+    entries = _metadata(graph, lowered, state) | _schema(model, values)
+    return check_and_write(model, path, entries)
+
+
+def _of_opset(graph, opset):
+    """The graph in the operators of an opset."""
+    with fresh_names(), not_recording():
+        outputs = in_forms_of(in_operators_of(graph.outputs, opset), opset, "export_step")
+    count = len(graph.fetches)
+    kept = [v for v, _ in graph.updates]
+    updates = tuple(zip(kept, outputs[count:], strict=True))
+    return replace(graph, fetches=tuple(outputs[:count]), updates=updates)
 
 
 def _updates(steps):
@@ -133,6 +160,15 @@ def _values_model(values, model):
 def _value_info(name, array):
     element_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
     return onnx.helper.make_tensor_value_info(name, element_type, array.shape)
+
+
+def _schema(model, values):
+    """The types of the state, and a digest of these and of the operators, as metadata."""
+    schema = {name: {"type": a.dtype.name, "shape": list(a.shape)} for name, a in values.items()}
+    text = hashlib.sha256(json.dumps(schema).encode())
+    for part in (*model.graph.input, *model.graph.output, *model.graph.node):
+        text.update(part.SerializeToString(deterministic=True))
+    return {"pd.schema": json.dumps(schema), "pd.digest": text.hexdigest()}
 
 
 def _metadata(graph, lowered, state):

@@ -214,3 +214,57 @@ def test_wrong_arguments():
         pd.export_step(None, step, [cost], inputs=[x])
     with pytest.raises(pd.ExportError, match="drawn on the host"):
         pd.export_step(None, pd.get_variable("w1").initializer)
+
+
+def step_of(width=5, act="tanh", rate=0.2):
+    x = pd.Variable("x", shape=[None, 6])
+    label = pd.Variable("label", shape=[None], dtype="int64")
+    h = pd.dropout(pd.fc(x, width, act=act), rate)
+    cost = pd.reduce_mean(pd.softmax_cross_entropy(pd.fc(pd.layer_norm(h), 3), label))
+    return cost, pd.AdamWOptimizer(0.01).minimize(cost)
+
+
+def metadata_of(model):
+    return {p.key: p.value for p in model.metadata_props}
+
+
+@pytest.mark.parametrize("opset", [17, 18, 20, 21, 22, 23])
+def test_a_step_in_another_opset(opset):
+    cost, step = step_of()
+    model = pd.export_step(None, step, [cost], opset=opset)
+    assert [o.version for o in model.opset_import] == [opset]
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    x, label = batch(0)
+    found = session.run(None, {"x": x, "label": label})[0]
+    assert found == pytest.approx(pd.eval([cost, step], {"x": x, "label": label})[0], rel=1e-5)
+
+
+def test_an_opset_that_lacks_an_operator_of_the_step():
+    cost, step = step_of()
+    with pytest.raises(pd.ExportError, match=r"not in opset 13:\n  ScatterElements needs opset 16"):
+        pd.export_step(None, step, [cost], opset=13)
+    with pytest.raises(pd.ExportError, match=r"export_step: opset is 13 … 26, not 12"):
+        pd.export_step(None, step, [cost], opset=12)
+
+
+def test_a_digest_tells_which_state_fits():
+    """It is one of names, types, shapes and operators, whatever values they have by now."""
+
+    def digest(**options):
+        with pd.fresh(seed=0):
+            cost, step = step_of(**options)
+            before = metadata_of(pd.export_step(None, step, [cost]))
+            x, label = batch(0)
+            pd.eval([cost, step], {"x": x, "label": label})
+            after = metadata_of(pd.export_step(None, step, [cost]))
+        assert before["pd.digest"] == after["pd.digest"]
+        schema = json.loads(before["pd.schema"])
+        assert set(schema) == set(json.loads(before["pd.state"]).values())
+        return before["pd.digest"], schema
+
+    first, schema = digest()
+    assert digest()[0] == first
+    others = [digest(**{k: v})[0] for k, v in (("width", 4), ("act", "relu"), ("rate", 0.0))]
+    assert len({first, *others}) == 4
+    assert {"type": "float32", "shape": [6, 5]} in schema.values()
+    assert schema["random_seed"] == {"type": "int64", "shape": [1, 2]}
