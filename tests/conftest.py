@@ -1,6 +1,7 @@
 """What every test starts from: no names, an unused session, one generator."""
 
 import gc
+import os
 import signal
 
 import numpy as np
@@ -15,6 +16,20 @@ pytest_plugins = ["tests.skips"]
 
 # A shell starts a job in the background with SIGINT ignored: tests of Ctrl-C would wait for it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure():
+    """Give each process of `-n` a core of its own, where there is one for each.
+
+    ONNX Runtime then has one thread there, in place of one for each core in each process, which
+    wait for each other: a third of the processor time of tests that make sessions. Programs with
+    several threads run in the tests without `-n`, the campaign and the demos.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if worker and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        if int(os.environ["PYTEST_XDIST_WORKER_COUNT"]) <= len(cores):
+            os.sched_setaffinity(0, {cores[int(worker)]})
 
 
 def pytest_collection_finish():

@@ -28,12 +28,13 @@ PARTS = {
     "oracle": "ops and gradients over dtypes, values and sizes, beside NumPy",
     "signals": "threads, forks and signals at random moments",
     "properties": "random shapes, feeds, optimizers and sequences beside NumPy",
+    "cases": "tables of which the tests try some rows, all of them",
     "states": "what has a state is restored, copied, damaged and set",
 }
 
 # Parts whose quick form is among the tests, trial for trial: tests/campaign/test_writers.py, the
-# files of properties, tests/states. `--quick` makes them where they are named.
-TESTED = ("kills", "power", "properties", "states")
+# files of properties and of cases, tests/states. `--quick` makes them where they are named.
+TESTED = ("kills", "power", "properties", "cases", "states")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
         epilog="parts:\n" + "\n".join(f"  {name:<11}{what}" for name, what in PARTS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help="default: all; with --quick, what tests do not make")
+    text = "default: all; with --quick those that are not among the tests"
+    parser.add_argument("parts", nargs="*", metavar="PART", help=text)
     parser.add_argument("--quick", action="store_true", help="a minute in place of hours")
     parser.add_argument("--seed", type=int, default=0, help="of the trials (default: 0)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to a file")

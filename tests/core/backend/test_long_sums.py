@@ -1,5 +1,7 @@
 """Sums of many numbers of one sign, against float64."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from pd_core.backend import program
 from pd_core.backend.passes import CPU, long_sums
 from pd_core.backend.passes.device import for_device
 from pd_core.graph.node import ancestors, apply
+from tests.thinned import thinned
 
 from .long_sums import TOLERANCE, Case, error, gradients, numbers, others, reductions
 
@@ -15,7 +18,7 @@ FEW, MANY = 1 << 20, 1 << 24
 LAYOUTS = list(reductions(FEW))
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", thinned(range(4), 2))
 def test_reductions(part, rng):
     for case in LAYOUTS[part::24]:
         for a in numbers(rng, case.shape):
@@ -37,13 +40,14 @@ def test_gradients_of_what_is_broadcast(rng):
 @pytest.mark.parametrize("cases", [reductions, others, gradients])
 def test_values_at_hand(cases, rng):
     found = [case for case in cases(FEW) if "unknown" not in case.name and case.has_free_sizes]
-    for case in found[rng.integers(4) :: 4]:
+    for case in thinned(found[rng.integers(4) :: 4], 2):
         for a in numbers(rng, case.shape, is_spread=cases is others):
             assert error(case, a, is_dynamic=True) < TOLERANCE, case.name
 
 
-@pytest.mark.parametrize("size", [MANY, MANY - 3])
-@pytest.mark.parametrize("dims", ["known", "unknown"])
+@pytest.mark.parametrize(
+    "dims, size", thinned(itertools.product(["known", "unknown"], [MANY, MANY - 3]), 3)
+)
 def test_sixteen_million(size, dims):
     a = np.full(size, 0.1, np.float32)
     dims = [size] if dims == "known" else [None]

@@ -87,15 +87,18 @@ def run(session, targets, feeds, training):
     return session.eval(targets, feeds, training)
 
 
-def slopes(session, built, training, epsilon=1e-6):
-    """[(numeric, analytic)] slope of every level along the tower's direction."""
+def slopes(session, built, training, gradients, epsilon=1e-6):
+    """[(numeric, analytic)] slope of every level along the tower's direction.
+
+    `gradients` are the values of `built.gradients`.
+    """
     values = [level.value for level in built.levels]
     above, below = (
         run(session, values, {**built.feeds, **_shifted(built, sign * epsilon)}, training)
         for sign in (1, -1)
     )
     numeric = [(a - b) / (2 * epsilon) for a, b in zip(above, below, strict=True)]
-    values = iter(run(session, built.gradients, built.feeds, training))
+    values = iter(gradients)
     analytic = [
         sum(
             np.vdot(next(values), v)

@@ -1,9 +1,12 @@
 """Module.fit with SaveEvery and Resume: a training goes on as if it had not stopped."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import pd_core as pd
+from tests.thinned import thinned
 
 f32 = np.float32
 
@@ -88,9 +91,10 @@ def trained(kind, data, *callbacks, epochs=3):
         return dict(history), values, dict(session.draws)
 
 
-@pytest.mark.parametrize("killed_after", [1, 4, 6, 9, 15])
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("kind", [Network, Stepping])
+KILLS = itertools.product([Network, Stepping], DATA, [1, 4, 6, 9, 15])
+
+
+@pytest.mark.parametrize("kind, data, killed_after", thinned(KILLS, 4))
 def test_a_killed_training_goes_on_bit_by_bit(kind, data, killed_after, tmp_path):
     save = pd.training.SaveEvery(batches=1, path=tmp_path)
     expected = trained(kind, DATA[data])
