@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -254,8 +255,9 @@ def test_tests_outside_the_packages_are_few():
 
 
 def test_names_of_tests_are_short():
-    names = {n.name for p in TESTS for n in nodes(p) if isinstance(n, ast.FunctionDef)}
-    assert [n for n in names if n.startswith("test_") and len(n) > LONGEST_NAME] == []
+    text = "\n".join(path.read_text(encoding="utf-8") for path in TESTS)
+    names = re.findall(r"^ *def (test_\w+)", text, re.M)
+    assert len(names) > 3000 and [n for n in names if len(n) > LONGEST_NAME] == []
 
 
 @pytest.mark.parametrize("path", FACE, ids=where)

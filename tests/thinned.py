@@ -15,3 +15,15 @@ def thinned(cases, step):
     of each axis.
     """
     return list(cases)[:: 1 if EVERY else step]
+
+
+def one_of_each(cases, key, step):
+    """Return the first case of each key, and each `step`-th of the others; all in the campaign."""
+    seen, others, chosen = set(), 0, []
+    for case in cases:
+        is_first = key(case) not in seen
+        seen.add(key(case))
+        others += not is_first
+        if EVERY or is_first or others % step == 0:
+            chosen.append(case)
+    return chosen

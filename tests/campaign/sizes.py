@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from onnx import ModelProto
@@ -36,7 +37,12 @@ class Trial:
 
     name: str
     model: ModelProto
-    inputs: tuple[np.ndarray, ...]
+    resized: Callable[[], tuple[np.ndarray, ...]]  # one in so many is computed
+
+    @property
+    def inputs(self) -> tuple[np.ndarray, ...]:
+        """The arrays with axes of other lengths."""
+        return self.resized()
 
 
 def run(plan: Plan) -> list[Row]:
@@ -54,8 +60,12 @@ def part(number: int, plan: Plan) -> list[tuple[str, str]]:
     """Return (outcome, how to see it again) of the trials of one process."""
     step = _WORKERS * plan.count(QUICK, FULL)
     offset = number + _WORKERS * (plan.seed % (step // _WORKERS))
-    found = [t for k, t in enumerate(trials()) if k % step == offset]
-    return [(outcome(lambda t=t: computed(t)), t.name) for t in found]
+    found = (t for k, t in enumerate(trials()) if k % step == offset)
+    return [
+        (outcome(lambda t=t: computed(t)), t.name)
+        for t in found
+        if not _ends_the_process(t.name.partition(",")[0], t.inputs)
+    ]
 
 
 def outcome(work: Callable[[], None]) -> str:
@@ -80,14 +90,14 @@ def outcome(work: Callable[[], None]) -> str:
 
 def computed(trial: Trial) -> None:
     """Compute a trial as a model whose sizes are not known before."""
-    names = [i.name for i in trial.model.graph.input]
+    arrays, model = trial.inputs, _with_any_sizes(trial.model)
     xs = [
-        pd.Variable(name, shape=[None] * a.ndim, dtype=a.dtype)
-        for name, a in zip(names, trial.inputs, strict=True)
+        pd.Variable(i.name, shape=[None] * a.ndim, dtype=a.dtype)
+        for i, a in zip(model.graph.input, arrays, strict=True)
     ]
-    outputs = pd.import_onnx(trial.model)(*xs)
+    outputs = pd.import_onnx(model)(*xs)
     targets = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
-    feeds = dict(zip(xs, trial.inputs, strict=True))
+    feeds = dict(zip(xs, arrays, strict=True))
     pd.eval(targets, feeds)
     free = [x for x in xs if x.dtype == np.float32]
     costs = [pd.reduce_sum(y) for y in targets if y.dtype == np.float32]
@@ -102,10 +112,8 @@ def trials() -> Iterator[Trial]:
         if "_expanded" in case.name or not all(map(_is_array, inputs)):
             continue
         arrays = tuple(map(np.asarray, inputs))
-        model = _with_any_sizes(case.model)
         for change, changed in _changes(arrays):
-            if not _ends_the_process(case.name, changed):
-                yield Trial(f"{case.name}, {change}", model, changed)
+            yield Trial(f"{case.name}, {change}", case.model, changed)
 
 
 def _is_array(x):
@@ -125,17 +133,25 @@ def _with_any_sizes(model):
 
 
 def _changes(arrays):
-    """Yield (text, arrays): axes of a size together, then each axis of each input alone."""
+    """Yield (text, function that returns arrays): axes of a size together, then each alone."""
     for size in sorted({n for a in arrays for n in a.shape}):
         for new in {0, 1} - {size}:
             axes = [[k for k, n in enumerate(a.shape) if n == size] for a in arrays]
-            yield f"{size} to {new}", tuple(map(_resized, arrays, axes, [new] * len(arrays)))
+            news = [new] * len(arrays)
+            yield f"{size} to {new}", partial(_all_resized, arrays, axes, news)
     for place, a in enumerate(arrays):
         for axis, size in enumerate(a.shape):
             for new in {0, 1, size + 1} - {size}:
-                changed = [*arrays]
-                changed[place] = _resized(a, [axis], new)
-                yield f"input {place}, axis {axis} to {new}", tuple(changed)
+                axes = [[axis] if k == place else [] for k in range(len(arrays))]
+                news = [new] * len(arrays)
+                yield (
+                    f"input {place}, axis {axis} to {new}",
+                    partial(_all_resized, arrays, axes, news),
+                )
+
+
+def _all_resized(arrays, axes, sizes):
+    return tuple(map(_resized, arrays, axes, sizes))
 
 
 def _resized(a, axes, size):

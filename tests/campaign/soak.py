@@ -273,14 +273,14 @@ def _checkpoints(rng, count) -> Iterator[int]:
 Subject = tuple[Callable[[np.random.Generator, int], Iterator[int]], int, int]
 # {subject: (function that yields how many are done, how many quick, how many in the long form)}
 SUBJECTS: dict[str, Subject] = {
-    "steps of the core": (_steps, 5_000, 500_000),
-    "steps in chunks": (_chunks, 5_000, 200_000),
+    "steps of the core": (_steps, 2_000, 500_000),
+    "steps in chunks": (_chunks, 2_000, 200_000),
     "dynamic steps": (_dynamic, 1_000, 50_000),
-    "batches of paddle.trainer": (_trainer, 5_000, 250_000),
+    "batches of paddle.trainer": (_trainer, 2_000, 250_000),
     "ragged batches": (_ragged, 500, 10_000),
     "sessions": (_sessions, 50, 1_000),
     "programs": (_programs, 100, 1_000),  # beside the 16 that stay, with their threads
-    "a search over networks": (searched, 40, 300),
+    "a search over networks": (searched, 24, 300),
     "readers, left half-read": (_readers, 100, 5_000),
     "checkpoints": (_checkpoints, 50, 3_000),
 }

@@ -136,7 +136,7 @@ def test_outcomes_of_sizes(outcome, monkeypatch):
 
 
 def test_sizes_that_are_tried():
-    names = [trial.name for trial in itertools.islice(sizes.trials(), 4000)]
+    names = [trial.name for trial in itertools.islice(sizes.trials(), 1500)]
     assert {"test_add, 3 to 0", "test_add, input 1, axis 2 to 6"} < set(names)
     assert len(set(names)) == len(names)
 

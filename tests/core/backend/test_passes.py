@@ -1,5 +1,7 @@
 """What programs become before they run: gradients of windows, exchanged operators, random bits."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from pd_core.backend.passes.context import Context, each_node
 from pd_core.backend.passes.relu import exchange_relu_and_pool
 from pd_core.backend.passes.scatter import add_rows
 from pd_core.graph.node import ancestors
+from tests.thinned import thinned
 
 from ..ops import reference_conv as naive
 from ..ops.random import stream
@@ -189,17 +192,18 @@ WIDTHS = [1, 2, 3, 4, 5, 7, 10, 13, 31, 65, 257, 1024, 4096]
 SPACES = {1: WIDTHS, 2: [k for k in WIDTHS if k < 65], 3: [k for k in WIDTHS if k < 11]}
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["known sizes", "sizes at run time"])
-@pytest.mark.parametrize("channels, group", [(1, 1), (40, 1), (16, 4)])
-@pytest.mark.parametrize(
-    "n, options",
-    [
-        (n, o)
-        for n in SPACES
-        for o in ({}, {"strides": 2}, {"strides": 3, "dilations": 2, "pads": 1})
-    ],
+FORMS = itertools.product(
+    SPACES,
+    [{}, {"strides": 2}, {"strides": 3, "dilations": 2, "pads": 1}],
+    [(1, 1), (40, 1), (16, 4)],
+    [True, False],
 )
-def test_gradients_of_convolution_are_few_operators(n, options, channels, group, known):
+
+
+@pytest.mark.parametrize("n, options, sizes, known", thinned(FORMS, 5))
+def test_gradients_of_convolution_are_few_operators(n, options, sizes, known):
+    """`known`: sizes are, before the program runs."""
+    channels, group = sizes
     for width in SPACES[n]:
         w = np.broadcast_to(np.float32(0), (2 * group, channels // group, *[width] * n))
         size = width * options.get("dilations", 1) + 20
@@ -221,9 +225,9 @@ POOLED = {
 }
 
 
-@pytest.mark.parametrize("portable", [False, True])
-@pytest.mark.parametrize("n", SPACES)
-@pytest.mark.parametrize("kind", POOLED)
+@pytest.mark.parametrize(
+    "kind, n, portable", thinned(itertools.product(POOLED, SPACES, [False, True]), 7)
+)
 def test_gradients_of_pooling_are_few_operators(kind, n, portable):
     for width in SPACES[n]:
         for stride, pad in ((width, 0), (1, 0), (2, width // 2)):

@@ -15,7 +15,7 @@ OPERATORS, CASES = LEAST
 
 @pytest.fixture(scope="module")
 def coverage():
-    return measured(most=None if FULL else 3)
+    return measured(most=None if FULL else 2)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from tests.core.distributed import jobs
+from tests.thinned import thinned
 
 from . import programs
 
 LOCAL = [p.__name__ for p in programs.LOCAL]
-RANKS = 2, 4
+RANKS = thinned([2, 4], 2)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from pd_v2.dataset.samples import Samples
 from pd_v2.minibatch import batch
 from pd_v2.reader import creator, decorator, iterators
 from pd_v2.recordio.chunks import write_records
+from tests.thinned import thinned
 
 from . import test_reader_threads
 from .test_reader_threads import Interrupt, reader_threads, wait_until
@@ -269,7 +270,7 @@ def with_threads(choose):
     return reader.chain(reader.xmap_readers(double, below, 1, size, order=True))
 
 
-@pytest.mark.parametrize("number", range(60))
+@pytest.mark.parametrize("number", thinned(range(60), 3))
 @pytest.mark.parametrize("threads", [False, True], ids=["plain", "threads"])
 def test_compositions_go_on_behind_every_item(number, threads):
     def make():

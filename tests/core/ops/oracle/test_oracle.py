@@ -17,7 +17,7 @@ from .runner import outcomes
 from .trials import Trial, trials
 from .verdict import BAD, verdict
 
-WITNESSES = 12  # trials of each known difference
+WITNESSES = 6  # trials of each known difference
 EVERY = trials()
 
 
