@@ -6,15 +6,18 @@ import re
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import onnxruntime
 import pytest
 
 import pd_core as pd
+from tests import thinned
 from tests.core.backend.long_sums import Case
 
-from . import places, properties, search, signals, sizes, soak, sums
+from . import __main__ as campaign
+from . import cases, places, properties, search, signals, sizes, soak, sums
 from .__main__ import PARTS, main
 from .plan import Plan
 
@@ -170,6 +173,43 @@ def test_every_file_of_properties_is_run():
         if re.search("^from tests.properties import", path.read_text(encoding="utf-8"), re.M)
     }
     assert found == set(properties.FILES)
+
+
+def test_thinned_tables_are_whole_in_the_campaign(monkeypatch):
+    found = cases.files()
+    assert "tests/core/ops/test_targets.py" in found and len(found) > 10
+    table = [(name, k) for name in "abc" for k in range(4)]
+    few = thinned.one_of_each(table, lambda case: case[0], 4)
+    assert few == [("a", 0), ("b", 0), ("b", 1), ("c", 0), ("c", 2)]
+    assert thinned.thinned(table, 5) == [("a", 0), ("b", 1), ("c", 2)]
+    monkeypatch.setattr(thinned, "EVERY", True)
+    assert thinned.one_of_each(table, lambda case: case[0], 4) == table
+    assert thinned.thinned(table, 5) == table
+
+
+def test_failures_of_a_file_are_defects(monkeypatch, tmp_path):
+    (tmp_path / "test_few.py").write_text(
+        "import os\ndef test_one(): assert not os.environ['PD_EVERY_CASE']\ndef test_two(): pass\n"
+    )
+    monkeypatch.setattr(cases, "ROOT", tmp_path)
+    row = cases.row("test_few.py", Plan())
+    assert row.outcomes == {"right": 1, "failed": 1}
+    assert row.defects == [
+        "failed: FAILED test_few.py::test_one - AssertionError: assert not '1' "
+        "(PD_EVERY_CASE=1 pytest test_few.py)"
+    ]
+    assert cases.row("test_few.py", Plan(quick=True)).outcomes == {"right": 2}
+
+
+def test_a_quick_campaign_is_what_the_tests_do_not_make(monkeypatch, capsys):
+    made = []
+    part = SimpleNamespace(run=lambda plan: [])
+    monkeypatch.setattr(campaign, "import_module", lambda name, _: made.append(name[1:]) or part)
+    assert main(["--quick"]) == 0
+    assert {*made} == {*PARTS} - {*campaign.TESTED} and "fuzz" in made
+    made.clear()
+    assert main(["--quick", "kills"]) == 0 == main([])
+    assert made == ["kills", *PARTS]
 
 
 def test_the_command(capsys):

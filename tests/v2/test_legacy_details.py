@@ -1,6 +1,5 @@
 """The page of 2017's details: each of its lines names a test that exists."""
 
-import ast
 import re
 from functools import cache
 from pathlib import Path
@@ -21,12 +20,11 @@ def lines():
 @cache
 def all_tests():
     """The names `module.function` of all tests."""
-    found = set()
-    for path in (ROOT / "tests").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                found.add(f"{path.stem}.{node.name}")
-    return found
+    return {
+        f"{path.stem}.{name}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(r"^ *def (test_\w+)", path.read_text(encoding="utf-8"), re.M)
+    }
 
 
 @pytest.mark.parametrize("line", lines())
