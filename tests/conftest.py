@@ -54,7 +54,10 @@ def rng():
     return np.random.default_rng(2017)
 
 
-@pytest.fixture(params=["cpu", "reference"] + ["cuda"] * ("cuda:0" in devices()))
+DEVICES = ["cpu", "reference"] + ["cuda"] * ("cuda:0" in devices())
+
+
+@pytest.fixture(params=DEVICES)
 def device(request):
     """Each device in turn; CUDA where there is one, no thousands of skipped tests elsewhere."""
     return request.param

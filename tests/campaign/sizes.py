@@ -49,17 +49,23 @@ def run(plan: Plan) -> list[Row]:
     """Try all sizes of all cases, or some of them; a row of what came out."""
     spawn = multiprocessing.get_context("spawn")
     row = Row("sizes", "ONNX's node tests")
-    with ProcessPoolExecutor(_WORKERS, spawn) as pool:
-        for outcomes in pool.map(part, range(_WORKERS), [plan] * _WORKERS):
+    workers = _workers(plan)
+    with ProcessPoolExecutor(workers, spawn) as pool:
+        for outcomes in pool.map(part, range(workers), [plan] * workers):
             for outcome, defect in outcomes:
                 row.add(outcome, defect)
     return [row]
 
 
+def _workers(plan):
+    """One where it takes longer to collect the cases than to try some of them."""
+    return plan.count(1, _WORKERS)
+
+
 def part(number: int, plan: Plan) -> list[tuple[str, str]]:
     """Return (outcome, how to see it again) of the trials of one process."""
-    step = _WORKERS * plan.count(QUICK, FULL)
-    offset = number + _WORKERS * (plan.seed % (step // _WORKERS))
+    workers, one_in = _workers(plan), plan.count(QUICK, FULL)
+    step, offset = workers * one_in, number + workers * (plan.seed % one_in)
     found = (t for k, t in enumerate(trials()) if k % step == offset)
     return [
         (outcome(lambda t=t: computed(t)), t.name)

@@ -31,7 +31,7 @@ def dynamic(width):
 def test_dropped_networks_leave_nothing(network, no_programs):
     threads, cache = Path("/proc/self/task"), program_cache(pd.default_session().backend)
     before = len(list(threads.iterdir()))
-    for width in range(2, 12):
+    for width in range(2, 6):
         network(width)
     gc.collect()
     assert pd.default_session().store.variables() == [] and pd.persistent_variables() == []
