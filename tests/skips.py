@@ -14,7 +14,7 @@ EXPECTED = (
     "there is no CUDA device here",
     "PD_TEST_DEVICE names no device",
     "there is no node here",
-    "no onnxruntime-(node|web) here",
+    "no (onnxruntime-(node|web)|typescript) here",
     "tests in a browser run with PD_BROWSER_TESTS=1",
     "there is no Chromium here",
     "there is no Graphviz here",

@@ -3,5 +3,5 @@
 if (location.protocol === "file:") {
   document.getElementById("status").textContent =
     "This page was opened as a file, where browsers load no modules. In its folder run " +
-    "“python -m http.server --bind 127.0.0.1” and open http://127.0.0.1:8000/.";
+    "“python -m http.server --bind 127.0.0.1 --directory ..” and open http://127.0.0.1:8000/browser/.";
 }

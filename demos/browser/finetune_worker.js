@@ -3,7 +3,7 @@
 import { shifted, SIDE } from "./pictures.js";
 import { alone, fileBytes, loadRuntime, yieldToMessages } from "./runtime.js";
 import { serve, tell } from "./service.js";
-import { TrainingStep } from "./training_step.js";
+import { TrainingStep } from "../js/src/index.js";
 
 const SIZE = 3 * SIDE * SIDE;
 const CLASSES = 5; // of the head
@@ -28,7 +28,7 @@ async function load({ device, tuned }) {
   const files = await Promise.all(names.map((name) => fileBytes(`${tuned}/${name}`)));
   await alone(async () => {
     await release();
-    step = await TrainingStep.create(ort, files[0], files[1], device);
+    step = await TrainingStep.create(ort, files[0], files[1], { device });
     predict = await ort.InferenceSession.create(files[2], { executionProviders: [device] });
     stepsMade = 0;
   });

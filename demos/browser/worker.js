@@ -3,7 +3,7 @@
 import { Digits, PIXELS } from "./digits.js";
 import { alone, fileBytes, loadRuntime, yieldToMessages } from "./runtime.js";
 import { serve, tell } from "./service.js";
-import { TrainingStep } from "./training_step.js";
+import { TrainingStep } from "../js/src/index.js";
 
 const BATCH = 50;
 const TEST_EVERY = 20; // steps
@@ -38,7 +38,7 @@ async function load(wanted) {
     await release();
     ({ device } = wanted);
     const [stepModel, initial, predictModel] = files;
-    step = await TrainingStep.create(ort, stepModel, initial, device);
+    step = await TrainingStep.create(ort, stepModel, initial, { device });
     predict = await ort.InferenceSession.create(predictModel, { executionProviders: [device] });
     stepsMade = 0;
   });

@@ -1,6 +1,6 @@
 // The losses of exported steps on any build of ONNX Runtime for JavaScript.
 
-import { TrainingStep } from "../../../../demos/browser/training_step.js";
+import { TrainingStep } from "../../../../../demos/js/src/index.js";
 
 const ARRAYS = { float32: Float32Array, int64: BigInt64Array };
 
@@ -15,7 +15,7 @@ export async function losses(ort, read, device) {
   const [step, initial, batches] = await Promise.all(
     ["step.onnx", "initial.onnx", "batches.json"].map(read),
   );
-  const training = await TrainingStep.create(ort, step, initial, device);
+  const training = await TrainingStep.create(ort, step, initial, { device });
   const found = [];
   for (const batch of JSON.parse(new TextDecoder().decode(batches))) {
     const feeds = Object.entries(batch).map(([name, array]) => [name, tensor(ort, array)]);

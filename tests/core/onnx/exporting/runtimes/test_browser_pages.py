@@ -90,7 +90,8 @@ def visit():
     with contextlib.ExitStack() as stack:
 
         def opened(page, files, *flags, modules=MODULES):
-            address = stack.enter_context(served(DEMO, files=files, node_modules=modules))
+            parts = {"files": files, "node_modules": modules, "js": DEMO.parent / "js"}
+            address = stack.enter_context(served(DEMO, **parts))
             browser = stack.enter_context(Browser(*flags))
             browser.open(f"{address}/{page}")
             browser.wait_for("document.readyState == 'complete'")

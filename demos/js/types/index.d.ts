@@ -1,0 +1,5 @@
+export { metadata } from "./metadata.js";
+export { TrainingStep } from "./training_step.js";
+export { FeedError, StateError } from "./errors.js";
+export { decode, encode } from "./safetensors.js";
+export { BrowserStore, FileStore } from "./stores.js";
