@@ -15,8 +15,11 @@ from .batches import Reader, batch_size_of
 from .context import RunnerContext
 from .generators import generators_state, set_generators
 from .item import Following, Initialize, RunnerItem
-from .metrics import Metric, metric_by_name
+from .metrics import FunctionMetric, Metric, metric_by_name
 from .ranks import Ranks
+
+# one, or several: a name, a Metric, or a function (y_true, y_pred) -> number
+Metrics = str | Metric | Callable[..., Any] | Sequence[str | Metric | Callable[..., Any]]
 
 
 class Tallies:
@@ -41,9 +44,10 @@ class Tallies:
             for sums in counted:
                 metric.add(sums[name])
 
-    def results(self) -> dict[str, float]:
-        """Return the metrics of all batches so far."""
-        return {name: float(metric.result()) for name, metric in self.metrics.items()}
+    def results(self, of_batches: bool = False) -> dict[str, float]:
+        """Return the metrics of all batches so far, or those that are of use for one batch."""
+        chosen = {k: m for k, m in self.metrics.items() if m.of_batches or not of_batches}
+        return {name: float(metric.result()) for name, metric in chosen.items()}
 
 
 def tested(
@@ -94,8 +98,8 @@ def means_of(
 class Evaluate(RunnerItem):
     """Metrics of a prediction and a label: of each batch, of the pass, and of tests.
 
-    `metrics` are names, such as `accuracy`, or instances of `pd.metrics.Metric`, alone or in a
-    list. `context.metrics` are those of the last batch, `context.pass_metrics` at the end of a pass
+    `metrics` are names, such as `accuracy`, instances of `pd.metrics.Metric`, or functions
+    (y_true, y_pred) -> number, see `pd.metrics.FunctionMetric`, alone or in a list. `context.metrics` are those of the last batch, `context.pass_metrics` at the end of a pass
     those of all its batches. They are computed from the values of the training step: with dropout,
     and before the update. `weight` are weights of the samples. In a job they are those of all
     ranks. A step that computes arrays itself hands them over by `receive`; prediction and label are
@@ -106,12 +110,12 @@ class Evaluate(RunnerItem):
         self,
         prediction: Variable | None,
         label: Variable | None,
-        metrics: str | Metric | Sequence[str | Metric] = "accuracy",
+        metrics: Metrics = "accuracy",
         weight: Variable | None = None,
     ):
         targets = [prediction, label]
         self.targets: list[Any] = targets if weight is None else [*targets, weight]
-        given = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
+        given = several(metrics)
         self._make = [_maker(metric) for metric in given]
         self.names = [make().name for make in self._make]
         if len(set(self.names)) < len(self.names):
@@ -153,8 +157,8 @@ class Evaluate(RunnerItem):
             metric.merge(self._batch.metrics[name])
 
     def batch_results(self) -> dict[str, float]:
-        """Return the metrics of the last batch."""
-        return self._batch.results()
+        """Return the metrics of the last batch, without those of whole passes."""
+        return self._batch.results(of_batches=True)
 
     def on_pass_begin(self, following: Following) -> None:
         if self.context.batch_id < 0:  # else a resumed training goes on in the middle
@@ -186,8 +190,20 @@ class Evaluate(RunnerItem):
         return tallies
 
 
+def several(metrics: Metrics) -> list[Any]:
+    """Return metrics as a list, which may be one alone."""
+    is_one = isinstance(metrics, (str, Metric)) or callable(metrics)
+    return [metrics] if is_one else list(metrics)
+
+
 def _maker(metric):
     """A function that returns new metrics of a kind."""
+    if callable(metric) and not isinstance(metric, Metric):
+        metric = FunctionMetric(metric)
+    if not isinstance(metric, (str, Metric)):
+        raise TypeError(
+            f"Evaluate: a metric is a name, a Metric or a function (y_true, y_pred), not {metric!r}"
+        )
     empty = metric_by_name(metric) if isinstance(metric, str) else copy.deepcopy(metric)
     empty.reset()
     if np.ndim(empty.result()):

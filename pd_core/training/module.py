@@ -24,8 +24,9 @@ from ..optimizers.named import optimizer_named
 from ..run.parameters import compared
 from ..run.session import default_session
 from ..storage.tensors import write_tensors
+from .evaluate import Metrics
 from .fit import saved
-from .fit.criterion import Criterion, Loss, Metrics, loss_named
+from .fit.criterion import Criterion, Loss, loss_named
 from .fit.data import array_source, is_array, reader_source, source_of
 from .fit.evaluation import evaluated, predicted
 from .fit.fitting import Callbacks, fit, shown, training_sources
@@ -177,8 +178,8 @@ class Module(Layer):
         instead; it returns the cost, or (output, cost) for metrics, and has its own optimizer.
 
         `validation_data` is (x, y) or a reader; `validation_split` takes this share of the arrays
-        from their end, before they are shuffled. `metrics`, names or instances of
-        `pd.metrics.Metric`, compare one output with one y. `callbacks` are items around the step,
+        from their end, before they are shuffled. `metrics`, names, instances of
+        `pd.metrics.Metric` or functions (y_true, y_pred), compare one output with one y. `callbacks` are items around the step,
         such as `pd.training.StopEarly`; `Resume` continues a training that `SaveEvery` saved. A
         function among them is called with the context after each epoch.
 

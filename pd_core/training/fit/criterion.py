@@ -18,12 +18,10 @@ from ...layers.losses import (
     SoftmaxCrossEntropy,
 )
 from .. import Evaluate
-from ..evaluate import Tallies
-from ..metrics import Metric
+from ..evaluate import Metrics, Tallies, several
 
 # (*outputs, *targets) -> cost, a Layer or a function, or a name in LOSSES
 Loss = str | Callable[..., Variable]
-Metrics = str | Metric | Sequence[str | Metric]
 
 LOSSES: dict[str, Callable[[], Callable[..., Variable]]] = {
     "mse": MSE,
@@ -73,8 +71,8 @@ class Criterion:
 
     def evaluate(self, prediction: Any = None, label: Any = None) -> Evaluate | None:
         """Return the callback that counts the metrics; None if there are none."""
-        is_empty = not isinstance(self.metrics, (str, Metric)) and not list(self.metrics)
-        return None if is_empty else Evaluate(prediction, label, self.metrics)
+        given = several(self.metrics)
+        return Evaluate(prediction, label, given) if given else None
 
     def tallies(self) -> list[Tallies]:
         """Return new tallies of the metrics."""

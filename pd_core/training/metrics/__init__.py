@@ -2,6 +2,7 @@
 
 from .base import Metric
 from .classification import F1, Accuracy, ClassMetric, ConfusionMatrix, Precision, Recall, TopK
+from .function import FunctionMetric
 from .mean import Mean, MeanMetric
 from .names import METRICS, metric_by_name
 from .ranking import AUC, AveragePrecision, RankingMetric
@@ -10,7 +11,7 @@ from .text import BLEU, Perplexity
 
 __all__ = [
     "AUC", "BLEU", "F1", "METRICS", "R2", "Accuracy", "AveragePrecision", "ClassMetric",
-    "ConfusionMatrix", "Mean", "MeanAbsoluteError", "MeanMetric", "MeanSquaredError", "Metric",
+    "ConfusionMatrix", "FunctionMetric", "Mean", "MeanAbsoluteError", "MeanMetric", "MeanSquaredError", "Metric",
     "Perplexity", "Precision", "RankingMetric", "Recall", "RootMeanSquaredError", "TopK",
     "metric_by_name",
 ]  # fmt: skip

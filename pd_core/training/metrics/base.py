@@ -30,6 +30,8 @@ class Metric(ABC):
         options: what states and other metrics must have in common.
     """
 
+    # whether its result is of use for one batch, which may be a few samples
+    of_batches = True
     _sums: Sums
 
     def __init__(self, name: str, **options: Option):
