@@ -2,6 +2,8 @@
 
 # isort: skip_file
 # fmt: off
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from . import distributed, nn, training, tuning
 from .backend.devices import devices, register_devices
 from .backend.fallbacks import fallbacks
@@ -101,6 +103,9 @@ from .training.tuning.low_rank import lora
 from .training.tuning.tuned_file import export_tuned
 from .version import __version__
 
+if _TYPE_CHECKING:
+    from . import sklearn as sklearn
+
 # For type checkers, to which an import alone is private.
 __all__ = [
     "L1", "L2", "MSRA", "AdaDeltaOptimizer", "AdaFactorOptimizer", "AdaGradOptimizer",
@@ -166,4 +171,5 @@ __all__ = [
 ]
 # fmt: on
 
-_place_names(__name__, "pd", {"pd.nn": nn, "pd.training": training})
+# scikit-learn is imported when it is asked for
+_place_names(__name__, "pd", {"pd.nn": nn, "pd.training": training}, asked_for=["sklearn"])

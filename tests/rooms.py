@@ -32,6 +32,7 @@ ROOMS = (
     # what users see of them
     "nn",
     "tuning",
+    "sklearn",
     "commands",
     "__main__",
     "",

@@ -310,7 +310,11 @@ def test_the_core_names_each_thing_once():
     things = Counter(id(getattr(pd, name)) for name in names)
     assert [name for name in names if things[id(getattr(pd, name))] > 1] == []
     # what the module itself calls, and its version
-    assert [name for name in names if name.startswith("_")] == ["_place_names", "__version__"]
+    assert [name for name in names if name.startswith("_")] == [
+        "_TYPE_CHECKING",
+        "_place_names",
+        "__version__",
+    ]
 
 
 @pytest.mark.parametrize("name", [public for public, _ in public_names()])

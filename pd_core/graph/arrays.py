@@ -1,11 +1,27 @@
 """Arrays of numbers from what users pass."""
 
+import sys
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from .errors import DTypeError
 
 _RANKS = {"b": 0, "i": 1, "u": 1, "f": 2}
+
+
+def host_array(value: Any) -> np.ndarray:
+    """Return a value as an array: what NumPy makes of it, and any of PyTorch's dense tensors.
+
+    Those may require gradients and be on another device; bfloat16 becomes float32.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = value.detach().cpu()
+        if value.dtype == torch.bfloat16:
+            value = value.float()
+    return np.asarray(value)
 
 
 def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") -> np.ndarray:
@@ -17,7 +33,7 @@ def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") 
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise _dtype_error(label, value, "masked elements, which have no value")
     try:
-        array = np.asarray(value)
+        array = host_array(value)
     except DTypeError:  # of a Variable among them
         raise _dtype_error(label, value, "object values") from None
     except ValueError:

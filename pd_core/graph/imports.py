@@ -20,7 +20,7 @@ def import_with(package: str, module: str) -> None:
         sys.meta_path.insert(0, _Watcher(package, module))
 
 
-def _import(package, module):
+def _import(package: str, module: str) -> None:
     try:
         import_module(module)
     except ImportError as error:

@@ -7,10 +7,11 @@ layer or module, `optimizer` an optimizer.
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, wraps
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from importlib import import_module
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -317,14 +318,19 @@ class MissingName(AttributeError):
         return f"{text}; did you mean {close!r}?" if close else text
 
 
-def place_names(module: str, who: str, others: Mapping[str, Any]) -> None:
+def place_names(
+    module: str, who: str, others: Mapping[str, Any], asked_for: Sequence[str] = ()
+) -> None:
     """Let a module, `who` to its users, tell our words, and names that `others` have.
 
-    It gets a `__getattr__`, which type checkers do not see: to them nothing else is there.
+    It gets a `__getattr__`, which type checkers do not see: to them nothing else is there. Modules
+    that are `asked_for` are imported when they are.
     """
     face: Any = sys.modules[module]
 
-    def absent(name: str) -> NoReturn:
+    def absent(name: str) -> Any:
+        if name in asked_for:
+            return import_module(f"{module}.{name}")
         if name.startswith("__"):
             raise MissingName(who, name, None)
         here = NAMES.get(name)

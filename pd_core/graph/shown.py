@@ -73,6 +73,22 @@ def html_table(
     return f"<table>{''.join(lines)}</table>{below}"
 
 
+def rich_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str] = (), numbers: int = 0
+) -> Any:
+    """Return the same as `html_table` for the package rich, which asks for it."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table, first = Table(), len(head) - numbers
+    for k, title in enumerate(head):
+        table.add_column(Text(title), justify="right" if k >= first else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))  # no markup: a cell may have brackets
+    return Group(table, *map(Text, notes))
+
+
 def html_entries(title: str, entries: Mapping[str, str], text: str = "") -> str:
     """Return a title, a line for each entry, and a text with its line breaks."""
     lines = "".join(

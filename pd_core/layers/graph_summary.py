@@ -12,7 +12,7 @@ from .. import ops
 from ..graph.errors import GraphError, ShapeError
 from ..graph.layers import layers_of, parameters_of
 from ..graph.node import Block, Node, ancestors
-from ..graph.shown import html_table
+from ..graph.shown import html_table, rich_table
 from ..graph.update import effects
 from ..graph.variable import Inputs, Variable, static
 from ..ops.mode import SEGMENTS
@@ -86,6 +86,10 @@ class Summary:
     def _repr_html_(self) -> str:
         rows, notes = self._lines()
         return html_table(_HEADER, rows, notes, numbers=2)
+
+    def __rich__(self) -> Any:
+        rows, notes = self._lines()
+        return rich_table(_HEADER, rows, notes, numbers=2)
 
 
 def summary(

@@ -2,7 +2,6 @@
 
 # isort: skip_file
 # fmt: off
-from ..graph.imports import import_with
 from . import face
 from .activation import (
     celu, elu, gelu, glu, hard_sigmoid, hard_swish, hard_tanh, leaky_relu, mish, normal_cdf,
@@ -95,5 +94,3 @@ GRADIENT_OPS = {
     *("normal_pdf", "pack_chunks", "pack_rows", "pad_chunks", "pad_rows", "relu_grad"),
     *("repeat_rows", "packed_arg_max", "packed_max", "packed_sum", "softmax_grad"),
 }
-
-import_with("einops", f"{__name__}.einops_backend")

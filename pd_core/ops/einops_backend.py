@@ -1,7 +1,7 @@
 """Variables in einops: `rearrange`, `reduce`, `repeat`, `einsum`, `pack` and `unpack` take them.
 
-einops asks each subclass of its AbstractBackend whether a tensor is its own. This module is imported
-when einops is, before this package or after it.
+einops asks each subclass of its AbstractBackend whether a tensor is its own. This module is
+imported when einops is, before this package or after it.
 """
 
 from collections.abc import Sequence

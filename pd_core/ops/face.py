@@ -1,5 +1,6 @@
-"""The ops behind the operators and methods of Variables."""
+"""The ops behind the operators and methods of Variables, and einops' with them."""
 
+from ..graph.imports import import_with
 from ..graph.method import provide
 from . import activation, copies, math, matrix, order, reduce, shape, statistics
 from .getitem import get_item, rows
@@ -34,3 +35,4 @@ _MODULES = {
 for module, names in _MODULES.items():
     provide(**{name: getattr(module, name) for name in names})
 provide(get_item=get_item, rows=rows)
+import_with("einops", f"{__package__}.einops_backend")

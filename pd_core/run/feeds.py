@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..graph.arrays import as_array
+from ..graph.arrays import as_array, host_array
 from ..graph.errors import DTypeError, FeedError, ShapeError
 from ..graph.names import names
 from ..graph.node import ancestors
@@ -70,7 +70,7 @@ def _cast(v: Variable, value: ArrayLike) -> np.ndarray:
         array = as_array(value, v.dtype, repr(v))
     except DTypeError as error:
         raise FeedError(str(error)) from None
-    if v.dtype.kind != "f" and array.size and np.asarray(value).dtype.kind == "f":
+    if v.dtype.kind != "f" and array.size and host_array(value).dtype.kind == "f":
         raise FeedError(f"{v!r}: cannot take floats")
     return array
 

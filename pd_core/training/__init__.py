@@ -10,7 +10,7 @@ from .checkpoint import (
     Checkpoint, CheckpointWarning, newest_checkpoint, read_checkpoint, write_checkpoint,
 )
 from .context import RunnerContext
-from .control import Observe, ReduceRate, SaveBest, StopEarly
+from .control import Observe, PruneTrial, ReduceRate, SaveBest, StopEarly
 from .data import Data
 from .evaluate import Evaluate, TestEvery, TestResult
 from .finite import StopAtNaN
@@ -27,8 +27,8 @@ from .steps import Forward, ForwardBackward, Step, TrainStep, Update
 __all__ = [
     "ArrayReader", "Average", "CallEvery", "Checkpoint", "CheckpointWarning", "Counter", "Data",
     "Device", "Evaluate", "Forward", "ForwardBackward", "Log", "LogWarning", "Observe", "Progress",
-    "ReduceRate", "Resume", "Runner", "RunnerContext", "RunnerItem", "SaveBest", "SaveEvery",
-    "Step", "StopAtNaN", "StopEarly", "TestEvery", "TestResult", "TrainStep", "Update",
+    "PruneTrial", "ReduceRate", "Resume", "Runner", "RunnerContext", "RunnerItem", "SaveBest",
+    "SaveEvery", "Step", "StopAtNaN", "StopEarly", "TestEvery", "TestResult", "TrainStep", "Update",
     "newest_checkpoint", "read_checkpoint", "refresh_batch_norm", "runner_of", "write_checkpoint",
     "write_report",
 ]

@@ -27,7 +27,12 @@ def reader_of(data: Reader) -> Callable[[], Iterable[Any]]:
             "  hint: pass the function that returns the iterator"
         )
     if not isinstance(data, Iterable):
-        raise TypeError(f"a reader is a function or an iterable of batches, not {data!r}")
+        is_of_samples = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+        hint = "\n  hint: DataLoader(data, batch_size=32) of PyTorch makes batches of samples"
+        raise TypeError(
+            f"a reader is a function or an iterable of batches, not {data!r}"
+            f"{hint if is_of_samples else ''}"
+        )
     if isinstance(data, (list, tuple)):
         return rereadable(lambda: iter(data))
     return data.__iter__

@@ -80,6 +80,31 @@ class Observe(Monitor):
         self.schedule.observe(value, self.context.session)
 
 
+class PruneTrial(Monitor):
+    """A trial of Optuna that is told a number after each pass, and may end the training.
+
+    `optuna.TrialPruned` is raised where the study's pruner says so: the trial is over, and the
+    study goes on with the next one. In a job the trial is that of rank 0, and may be None on the
+    others.
+    """
+
+    def __init__(self, trial: Any, monitor: str | None = None):
+        if trial is not None and not hasattr(trial, "should_prune"):
+            raise TypeError(f"PruneTrial: takes a trial of Optuna, not {trial!r}")
+        super().__init__(monitor)
+        self.trial = trial
+
+    def see(self, name: str, value: float) -> None:
+        def is_over() -> bool:
+            self.trial.report(value, self.context.pass_id)
+            return bool(self.trial.should_prune())
+
+        if on_first(self.context.ranks, is_over):
+            import optuna
+
+            raise optuna.TrialPruned(f"{name} {value:.6g} after pass {self.context.pass_id}")
+
+
 class Best(Monitor):
     """Base of items that act when a number is better than in all passes before, see Monitor.
 

@@ -99,11 +99,12 @@ class Evaluate(RunnerItem):
     """Metrics of a prediction and a label: of each batch, of the pass, and of tests.
 
     `metrics` are names, such as `accuracy`, instances of `pd.metrics.Metric`, or functions
-    (y_true, y_pred) -> number, see `pd.metrics.FunctionMetric`, alone or in a list. `context.metrics` are those of the last batch, `context.pass_metrics` at the end of a pass
-    those of all its batches. They are computed from the values of the training step: with dropout,
-    and before the update. `weight` are weights of the samples. In a job they are those of all
-    ranks. A step that computes arrays itself hands them over by `receive`; prediction and label are
-    None then.
+    (y_true, y_pred) -> number, see `pd.metrics.FunctionMetric`, alone or in a list.
+    `context.metrics` are those of the last batch, `context.pass_metrics` at the end of a pass those
+    of all its batches. They are computed from the values of the training step: with dropout, and
+    before the update. `weight` are weights of the samples. In a job they are those of all ranks. A
+    step that computes arrays itself hands them over by `receive`; prediction and label are None
+    then.
     """
 
     def __init__(
@@ -192,8 +193,9 @@ class Evaluate(RunnerItem):
 
 def several(metrics: Metrics) -> list[Any]:
     """Return metrics as a list, which may be one alone."""
-    is_one = isinstance(metrics, (str, Metric)) or callable(metrics)
-    return [metrics] if is_one else list(metrics)
+    if isinstance(metrics, (str, Metric)) or callable(metrics):
+        return [metrics]
+    return list(metrics)
 
 
 def _maker(metric):

@@ -179,9 +179,10 @@ class Module(Layer):
 
         `validation_data` is (x, y) or a reader; `validation_split` takes this share of the arrays
         from their end, before they are shuffled. `metrics`, names, instances of
-        `pd.metrics.Metric` or functions (y_true, y_pred), compare one output with one y. `callbacks` are items around the step,
-        such as `pd.training.StopEarly`; `Resume` continues a training that `SaveEvery` saved. A
-        function among them is called with the context after each epoch.
+        `pd.metrics.Metric` or functions (y_true, y_pred), compare one output with one y.
+        `callbacks` are items around the step, such as `pd.training.StopEarly`; `Resume` continues
+        a training that `SaveEvery` saved. A function among them is called with the context after
+        each epoch.
 
         `class_weight` {class: weight, 1 if it is not there} and `sample_weight` [N] multiply the
         loss of each sample in training; the cost is sum(w loss) / n.

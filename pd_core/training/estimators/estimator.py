@@ -1,5 +1,6 @@
 """What classifiers and regressors of scikit-learn's interface share: settings, training."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -29,7 +30,7 @@ def hidden_layer(outputs: int) -> Layer:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Estimator(BaseEstimator):
+class Estimator(BaseEstimator, ABC):
     """Base of the estimators: their settings, training, and the outputs of the layer."""
 
     layer: Factory | None = field(default=None, kw_only=False)
@@ -53,13 +54,13 @@ class Estimator(BaseEstimator):
 
     # ---- what a subclass defines
 
+    @abstractmethod
     def _targets(self, y: np.ndarray, resumes: bool, classes: ArrayLike | None) -> np.ndarray:
         """Return the array that the loss takes, of checked y; note what predictions need."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _outputs(self, targets: np.ndarray) -> int:
         """Return the number of outputs that the layer has."""
-        raise NotImplementedError
 
     def _weights(self, y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray | None:
         """Return the weights of the samples, those of their classes included."""
@@ -81,19 +82,6 @@ class Estimator(BaseEstimator):
         resumes = self.warm_start and hasattr(self, "network_")
         return self._fit(X, y, sample_weight, resumes, self.epochs)
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train for one epoch, from where the last fit ended.
-
-        Args:
-            X: samples [N, features], or of more axes.
-            y: classes [N]; numbers [N] or [N, outputs] of a regressor.
-            sample_weight: weights [N] of 0 or more.
-
-        Returns:
-            The estimator.
-        """
-        return self._fit(X, y, sample_weight, hasattr(self, "network_"), 1)
-
     def _fit(self, X, y, sample_weight, resumes, epochs, classes=None):
         tags, checks = self.__sklearn_tags__(), {"dtype": _FLOATS, "allow_nd": True}
         checks["multi_output"] = tags.target_tags.multi_output
@@ -113,7 +101,7 @@ class Estimator(BaseEstimator):
             raise ValueError(f"y has {outputs} outputs, before it had {self.network_.outputs}")
         if not resumes:
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            self.network_ = Network(
+            self.network_: Network = Network(
                 self.layer or hidden_layer,
                 outputs,
                 x.shape[1:],
@@ -142,9 +130,7 @@ class Estimator(BaseEstimator):
             x, targets = x[rows], targets[rows]
             weights = None if weights is None else weights[rows]
             patience = self.n_iter_no_change
-            callbacks.append(
-                StopEarly("val_cost", patience, min_delta=self.tol, restore_best=True)
-            )
+            callbacks.append(StopEarly("val_cost", patience, min_delta=self.tol, restore_best=True))
         return self.network_.fit(
             x,
             targets,

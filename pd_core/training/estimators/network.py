@@ -1,6 +1,7 @@
 """The network of an estimator: a layer with values of its own, which can be copied and pickled."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -14,6 +15,7 @@ from ...layers.layer import Layer
 from ...optimizers.base import Optimizer
 from ...optimizers.named import optimizer_named
 from ...run.session import Session
+from ..fit.history import History
 from ..module import Module
 
 Factory = Callable[[int], Layer]  # number of outputs -> layer
@@ -67,7 +69,7 @@ class Network:
         self.optimizer = _own_optimizer(optimizer, learning_rate)
         self.seed, self.device = seed, device
         self.epochs = 0  # that were trained
-        self._values: tuple[Arrays, Arrays, dict[str, int]] | None = None
+        self._values: tuple[Arrays, Arrays, Counter[int]] | None = None
         self._live: tuple[Session, Module] | None = None
 
     @contextmanager
@@ -81,7 +83,7 @@ class Network:
                     values, state, draws = self._values
                     module.load_dict(values)
                     self.optimizer.load_state(state)
-                    session.draws.update(draws)
+                    session.draws = draws
             self._live, self._values = (session, module), None
         session, module = self._live
         with fresh_names(), session:
@@ -104,7 +106,7 @@ class Network:
         with self._module() as module:
             return module.layer
 
-    def fit(self, x: np.ndarray, y: np.ndarray, **options: Any) -> Mapping[str, list[float]]:
+    def fit(self, x: np.ndarray, y: np.ndarray, **options: Any) -> History:
         """Train on arrays by `Module.fit`, with its options; return the numbers of each epoch."""
         with self._module() as module:
             history = module.fit(
@@ -124,7 +126,7 @@ class Network:
         if self._live is not None:
             session, module = self._live
             with session:
-                state, draws = self.optimizer.state(), dict(session.draws)
+                state, draws = self.optimizer.state(), Counter(session.draws)
                 values = module.state_dict(), state, draws
         return {**vars(self), "_live": None, "_values": values}
 
@@ -133,8 +135,10 @@ def _own_optimizer(optimizer, learning_rate):
     """A new optimizer of a name, or a copy of one, with a learning rate."""
     if not isinstance(optimizer, (str, Optimizer)):
         raise TypeError(f"optimizer: a name such as 'adam', or an optimizer, not {optimizer!r}")
-    is_named = isinstance(optimizer, str)
-    own = optimizer_named("optimizer", optimizer) if is_named else deepcopy(optimizer)
+    if isinstance(optimizer, str):
+        own = optimizer_named("optimizer", optimizer)
+    else:
+        own = deepcopy(optimizer)
     if learning_rate is not None:
         own.learning_rate = learning_rate
     return own

@@ -1,5 +1,6 @@
 """The classifier and the regressor of scikit-learn's interface."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from .estimator import Estimator
 
 # What makes probabilities of outputs, by the names of losses that take others than logits.
-_PROBABILITIES = {"cross_entropy": np.asarray, "nll": np.exp}
+_PROBABILITIES: dict[Any, Callable[[np.ndarray], np.ndarray]] = {
+    "cross_entropy": np.asarray,
+    "nll": np.exp,
+}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -159,6 +163,21 @@ class Regressor(RegressorMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Train for one epoch, from where the last fit ended.
+
+        Args:
+            X: samples [N, features], or of more axes.
+            y: numbers [N] or [N, outputs].
+            sample_weight: weights [N] of 0 or more.
+
+        Returns:
+            The estimator.
+        """
+        return self._fit(X, y, sample_weight, hasattr(self, "network_"), 1)
 
     def _targets(self, y: np.ndarray, resumes: bool, classes: ArrayLike | None) -> np.ndarray:
         self._is_flat = y.ndim == 1

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...graph.arrays import host_array
 from ...graph.errors import DTypeError, ShapeError
 
 _HINT = "  hint: a reader gives batches of arrays, not samples"
@@ -13,7 +14,9 @@ Arrays = dict[str, np.ndarray]  # by what errors call them: x, or x[0] and x[1]
 
 def is_array(data: Any) -> bool:
     """Whether data is an array, or several of them, rather than a reader."""
-    return hasattr(data, "shape") or len(columns(data)) > 1
+    # data sets of samples have a shape, too
+    is_one = hasattr(data, "shape") and (hasattr(data, "dtype") or hasattr(data, "__array__"))
+    return is_one or len(columns(data)) > 1
 
 
 def checked(who: str, parts: Mapping[str, Any], inputs: Container[str] = ("x",)) -> Arrays:
@@ -44,7 +47,7 @@ def columns(data: Any) -> list[Any]:
 
 def _checked_array(who, name, data, is_input):
     try:
-        array = np.asarray(data)
+        array = host_array(data)
     except ValueError as error:
         raise ShapeError(f"{who}: {name} is no array: {error}\n{_HINT}") from None
     if array.dtype.kind not in "fiub":

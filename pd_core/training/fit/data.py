@@ -105,9 +105,13 @@ class Source:
         if size == 2 or (size == 3 and self.is_weighted):
             return raw
         what = type(raw).__name__ + ("" if size is None else f" of {size}")
+        hint = "a reader of samples is to be batched, and their columns stacked"
+        if isinstance(raw, Mapping) and len(raw) > 1:
+            (x, *_, y), what = raw, f"{what} of {', '.join(map(str, raw))}"
+            hint = f"lambda: ((b[{x!r}], b[{y!r}]) for b in batches), with the names of x and y"
         raise TypeError(
             f"{self.who}: a batch is {forms}, of arrays with the samples along the first axis, not "
-            f"{what}\n  hint: a reader of samples is to be batched, and their columns stacked"
+            f"{what}\n  hint: {hint}"
         )
 
     def _class_weights(self, classes, targets, weights):

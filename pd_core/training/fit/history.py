@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import nan
 from typing import Any
 
-from ...graph.shown import html_table
+from ...graph.shown import html_table, rich_table
 from ...run.states import by_name, each, entries, number
 from .. import RunnerContext, RunnerItem, TestResult
 from ..item import Following
@@ -48,6 +48,15 @@ class History(Mapping[str, list[float]]):
         return f"History({', '.join([f'epochs={self.epochs}', *last])})"
 
     def _repr_html_(self) -> str:
+        rows, notes = self._rows()
+        return html_table(("epoch", *self), rows, notes, numbers=len(self))
+
+    def __rich__(self) -> Any:
+        rows, notes = self._rows()
+        return rich_table(("epoch", *self), rows, notes, numbers=len(self))
+
+    def _rows(self):
+        """The rows of a table, those in the middle left out, and the notes below it."""
         rows = [
             (str(k + 1), *(f"{values[k]:.4g}" for values in self.values()))
             for k in range(self.epochs)
@@ -56,7 +65,7 @@ class History(Mapping[str, list[float]]):
         if left_out:
             rows[_SHOWN:-_SHOWN] = [("…",) * (1 + len(self))]
         notes = [f"{left_out} epochs are left out"] if left_out else []
-        return html_table(("epoch", *self), rows, notes, numbers=len(self))
+        return rows, notes
 
 
 class Recorder(RunnerItem):

@@ -11,7 +11,7 @@ from .text import BLEU, Perplexity
 
 __all__ = [
     "AUC", "BLEU", "F1", "METRICS", "R2", "Accuracy", "AveragePrecision", "ClassMetric",
-    "ConfusionMatrix", "FunctionMetric", "Mean", "MeanAbsoluteError", "MeanMetric", "MeanSquaredError", "Metric",
-    "Perplexity", "Precision", "RankingMetric", "Recall", "RootMeanSquaredError", "TopK",
-    "metric_by_name",
+    "ConfusionMatrix", "FunctionMetric", "Mean", "MeanAbsoluteError", "MeanMetric",
+    "MeanSquaredError", "Metric", "Perplexity", "Precision", "RankingMetric", "Recall",
+    "RootMeanSquaredError", "TopK", "metric_by_name",
 ]  # fmt: skip

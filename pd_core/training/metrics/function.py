@@ -34,6 +34,7 @@ class FunctionMetric(Metric):
     """
 
     of_batches = False
+    _parts: list[Sums]
 
     def __init__(self, function: Any, name: str | None = None):
         self.function = _of_torchmetrics(function) if _is_torchmetrics(function) else function
@@ -73,9 +74,9 @@ class FunctionMetric(Metric):
             b = others[key]
             if a.size and b.size and a.shape[1:] != b.shape[1:]:
                 raise ShapeError(f"{self.name}: {key} {b.shape}, those before had {a.shape}")
-        if sums["label"].size and others["label"].size:
-            if bool(sums["weight"].size) != bool(others["weight"].size):
-                raise ValueError(f"{self.name}: some batches have weights, others have none")
+        both = bool(sums["label"].size and others["label"].size)
+        if both and bool(sums["weight"].size) != bool(others["weight"].size):
+            raise ValueError(f"{self.name}: some batches have weights, others have none")
         return others
 
     def _restored(self, key: str, value: ArrayLike, initial: np.ndarray) -> np.ndarray:
