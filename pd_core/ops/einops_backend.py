@@ -85,7 +85,8 @@ def reshaped(x: Variable, sizes: Sequence[Any]) -> Variable:
             for k, d in enumerate(sizes)
         ]
     )
-    return apply("Reshape", x, _shape(sizes), known=dims)
+    # a size that is 0 is no axis to be copied
+    return apply("Reshape", x, _shape(sizes), known=dims, allowzero=1)
 
 
 def _shape(sizes: Sequence[Any]) -> Any:

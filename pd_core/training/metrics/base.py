@@ -150,4 +150,5 @@ class Metric(ABC):
 
 def _open_sizes(initial, array):
     """The sizes of a sum along the axes whose size the first batch has told."""
-    return {n for d, n in zip(initial.shape, array.shape, strict=True) if d == 0 and n}
+    # samples that are kept have more axes than none of them
+    return {n for d, n in zip(initial.shape, array.shape, strict=False) if d == 0 and n}

@@ -80,7 +80,10 @@ class FunctionMetric(Metric):
         return others
 
     def _restored(self, key: str, value: ArrayLike, initial: np.ndarray) -> np.ndarray:
-        return numbers(self.name, key, np.array(value))
+        array = numbers(self.name, key, np.array(value))
+        if not array.ndim:
+            raise ShapeError(f"{self.name}: {key} of samples is no number, {array}")
+        return array
 
     def update(
         self, prediction: ArrayLike, label: ArrayLike, weight: ArrayLike | None = None

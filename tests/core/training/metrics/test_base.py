@@ -50,6 +50,11 @@ def data(kind):
     raise KeyError(kind)
 
 
+def weighted_error(y_true, y_pred, sample_weight=None):
+    """The mean absolute error of the first output."""
+    return np.average(np.abs(y_true - y_pred)[:, 0], weights=sample_weight)
+
+
 CASES = {
     "accuracy": (m.Accuracy, "classes"),
     "accuracy of tokens": (m.Accuracy, "tokens"),
@@ -74,6 +79,7 @@ CASES = {
     "r2": (m.R2, "outputs"),
     "perplexity": (lambda: m.Perplexity(ignore_index=2), "tokens"),
     "mean": (m.Mean, "numbers"),
+    "function": (lambda: m.FunctionMetric(weighted_error), "outputs"),
     "bleu": (m.BLEU, "sentences"),
 }
 ROWS = pytest.mark.parametrize(("make", "kind"), CASES.values(), ids=CASES)
@@ -110,7 +116,7 @@ def seen(make, kind, cuts=(), is_weighted=False):
 
 def is_exact(metric, is_weighted):
     """Whether all that is added up are counts."""
-    real = (m.MeanAbsoluteError, m.MeanSquaredError, m.R2, m.Perplexity, m.Mean)
+    real = (m.MeanAbsoluteError, m.MeanSquaredError, m.R2, m.Perplexity, m.Mean, m.FunctionMetric)
     return not is_weighted and not isinstance(metric, real)
 
 

@@ -1,0 +1,1 @@
+"""Tests of estimators with scikit-learn's interface."""
