@@ -74,6 +74,7 @@ def names():
     for module, thing in [(n, t) for n, t in things.items() if inspect.ismodule(t)]:
         for name in getattr(thing, "__all__", ()):
             things[f"{module}.{name}"] = getattr(thing, name)
+    things |= {f"pd_core.sklearn.{name}": getattr(pd.sklearn, name) for name in pd.sklearn.__all__}
     return things
 
 

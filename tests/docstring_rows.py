@@ -296,6 +296,14 @@ UPDATES = {
             "ValueError": lambda m: m.update([1, 0], [1, 0]),
         },
     ),
+    "FunctionMetric": (
+        lambda: M.FunctionMetric(max, name="largest"),
+        {
+            "DTypeError": lambda m: m.update(["a"], [1]),
+            "ShapeError": lambda m: m.update(ONES, [1]),
+            "ValueError": lambda m: m.update([1.0], [1.0], [-1.0]),
+        },
+    ),
     "Perplexity": (
         M.Perplexity,
         {
@@ -341,6 +349,8 @@ METRICS = [
         for name, (kind, calls) in UPDATES.items()
         for error, call in calls.items()
     ),
+    ("metrics.FunctionMetric", "TypeError", lambda: M.FunctionMetric(3)),
+    ("metrics.FunctionMetric", "ValueError", lambda: M.FunctionMetric(lambda y, p: 0)),
     ("metrics.TopK", "ValueError", lambda: M.TopK(0)),
     *(
         (f"metrics.{kind.__name__}", "ValueError", lambda kind=kind: kind("square"))

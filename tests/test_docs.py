@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
 DOCUMENTED = re.compile(r"^```{auto\w+} (\S+)\n.*?^```\n\n```pycon\n(.*?)^```", re.M | re.S)
-PROGRAMS, SESSIONS = 149, 521  # no fewer: examples in another form than these would not run
+PROGRAMS, SESSIONS = 158, 525  # no fewer: examples in another form than these would not run
 OF_PYTORCH = re.compile(r"^```py\n(.*?)^```", re.M | re.S)
 
 
@@ -42,7 +42,8 @@ def run(page, *examples):
 
 
 NOTEBOOK = ROOT / "docs" / "first_hour.ipynb"
-RUN = [p for p in PAGES if p.stem != NOTEBOOK.stem and program(p).strip()]
+LIBRARIES = ROOT / "docs" / "libraries.md"  # whose sections are programs that need packages
+RUN = [p for p in PAGES if p.stem not in (NOTEBOOK.stem, LIBRARIES.stem) and program(p).strip()]
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda p: p.name)
@@ -55,6 +56,26 @@ def test_examples_run(page, tmp_path, monkeypatch):
     finally:  # an example may add a rule
         operator_table.gradient_rules.clear()
         operator_table.gradient_rules.update(rules)
+
+
+def sections(page):
+    """{title: its examples} of a page."""
+    text, found = page.read_text(encoding="utf-8"), {}
+    for example in EXAMPLE.finditer(text):
+        title = re.findall(r"^## (.*)", text[: example.start()], re.M)[-1]
+        found.setdefault(title, []).append(example)
+    return found
+
+
+@pytest.mark.parametrize("title", sections(LIBRARIES))
+def test_sections_on_libraries_run(title, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")  # it asks the network when it is imported
+    examples = sections(LIBRARIES)[title]
+    for package in re.findall(r"^(?:import|from) (\w+)", program(LIBRARIES, *examples), re.M):
+        pytest.importorskip(package)
+    with pd.fresh():
+        run(LIBRARIES, *examples)
 
 
 def test_the_notebook_runs(tmp_path, monkeypatch):
@@ -121,8 +142,10 @@ def named_in(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_names_of_pd_exist(page):
-    entries = {"state", "schema", "digest"}  # of the metadata of an exported step: no name of the package
-    missing = {name for name in named_in(page) if not hasattr(pd, name)} - entries
+    # `pd.state` and others are of the metadata of an exported step, no names of the package;
+    # `pd.sklearn` needs another one
+    entries = {"state", "schema", "digest", "sklearn"}
+    missing = {name for name in {*named_in(page)} - entries if not hasattr(pd, name)}
     assert not missing, f"{page.name} has names that pd lacks: {sorted(missing)}"
 
 
@@ -167,6 +190,8 @@ class CloseNumbers(doctest.OutputChecker):
 @pytest.mark.parametrize("page", REFERENCE, ids=lambda page: page.name)
 def test_examples_of_the_reference(page, tmp_path, monkeypatch):
     """Each name has its own names and session."""
+    if page.stem == "sklearn":
+        pytest.importorskip("sklearn")
     monkeypatch.chdir(tmp_path)
     runner = doctest.DocTestRunner(CloseNumbers(), optionflags=doctest.NORMALIZE_WHITESPACE)
     for name, text in reference(page).items():
@@ -185,6 +210,9 @@ def test_the_reference_has_every_public_name():
         things = getattr(pd, module)
         public = getattr(things, "__all__", None) or own_names(things)
         names |= {f"pd_core.{module}.{name}" for name in public if name != "METRICS"}
+    estimators = (ROOT / "pd_core" / "sklearn.py").read_text(encoding="utf-8")
+    listed = estimators.partition("__all__ = ")[2]
+    names |= {f"pd_core.sklearn.{name}" for name in re.findall(r'"(\w+)"', listed)}
     documented = [name for page in REFERENCE for name in reference(page)]
     assert (set(documented) - names, names - set(documented)) == (set(), set())
     assert len(documented) == len(set(documented))

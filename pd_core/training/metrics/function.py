@@ -93,7 +93,7 @@ class FunctionMetric(Metric):
         Args:
             prediction: an array [B, ...], the outputs as they are.
             label: an array [B, ...].
-            weight: weights [B] of 0 or more.
+            weight: weights [B] of 0 or more; samples of weight 0 are left out.
 
         Raises:
             DTypeError: the values are no numbers.
@@ -104,8 +104,11 @@ class FunctionMetric(Metric):
         if p.shape[:1] != y.shape[:1] or not p.ndim:
             raise ShapeError(f"{self.name}: prediction {p.shape} of samples with label {y.shape}")
         w = weights_of(self.name, weight, p.shape[:1])
-        sums = {"prediction": p, "label": y, "weight": np.zeros(0) if w is None else w}
-        self.add({key: a.copy() for key, a in sums.items()})
+        if w is None:
+            w = np.zeros(0)
+        else:
+            p, y, w = p[w > 0], y[w > 0], w[w > 0]
+        self.add({"prediction": p.copy(), "label": y.copy(), "weight": w.copy()})
 
     def result(self) -> float:
         """Return what the function gives for all samples, nan before the first one."""

@@ -136,3 +136,21 @@ def test_a_summary_in_a_notebook():
     assert texts[:5] == ["layer", "operators", "output shape", "parameters", "multiply-adds"]
     assert texts[-3:] == lines[-3:]
     assert all(text in lines[2] for text in texts[5:10])
+
+
+# ---- terminals with rich
+
+
+@pytest.mark.parametrize("name", ["a", "[red]a[/red]"])
+def test_tables_of_rich(name):
+    """Their texts are those of notebooks, brackets too."""
+    console = pytest.importorskip("rich.console").Console(width=100)
+    with pd.fresh():
+        summary = pd.summary(pd.fc(pd.Variable([None, 4]), 3))
+    history = pd.nn.History({name: [0.5, 0.25] * 8})
+    for x, notes in ((summary, "multiply-adds: 12"), (history, "6 epochs are left out")):
+        with console.capture() as capture:
+            console.print(x)
+        shown = capture.get()
+        assert notes in shown
+        assert all(text in shown for text in parsed(x))

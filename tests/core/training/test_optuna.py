@@ -51,7 +51,7 @@ def test_bad_trials_are_pruned_and_leave_nothing():
     study.enqueue_trial({"rate": 0.1, "width": 8})
     study.enqueue_trial({"rate": 0.05, "width": 8})
     study.enqueue_trial({"rate": 1e-4, "width": 8})
-    study.optimize(objective, n_trials=6)
+    study.optimize(objective, n_trials=4)
     states = [trial.state.name for trial in study.trials]
     assert states[:3] == ["COMPLETE", "COMPLETE", "PRUNED"]
     assert [*study.trials[2].intermediate_values] == [0]
