@@ -147,7 +147,7 @@ def test_tables_of_rich(name):
     console = pytest.importorskip("rich.console").Console(width=100)
     with pd.fresh():
         summary = pd.summary(pd.fc(pd.Variable([None, 4]), 3))
-    history = pd.nn.History({name: [0.5, 0.25] * 8})
+    history = pd.nn.History({"cost": [0.5, 0.25] * 8, name: [0.5, 0.25] * 8})
     for x, notes in ((summary, "multiply-adds: 12"), (history, "6 epochs are left out")):
         with console.capture() as capture:
             console.print(x)

@@ -37,6 +37,7 @@ def fitted(*data, **more):
         return dict(history), {name: v.val() for name, v in net.named_parameters()}
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12, by PyTorch
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_loader_is_as_arrays(workers):
     """The last batch is shorter."""
