@@ -7,6 +7,9 @@ _OF_MODULES = {
     "tests/core/layers/test_containers.py": {
         "pd_core.layers.containers": "LayerDict LayerList Sequential",
     },
+    "tests/core/training/estimators/test_estimators.py": {
+        "pd_core.training.estimators.network": "Network",
+    },
     "tests/core/training/fit/test_fit_resume.py": {
         "pd_core.training.fit.steps": "ModuleStep SourceData StaticStep",
         "pd_core.training.fit.history": "Recorder",
