@@ -142,8 +142,7 @@ def named_in(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_names_of_pd_exist(page):
-    # `pd.state` and others are of the metadata of an exported step, no names of the package;
-    # `pd.sklearn` needs another one
+    # the first three are of the metadata of an exported step; `pd.sklearn` needs another package
     entries = {"state", "schema", "digest", "sklearn"}
     missing = {name for name in {*named_in(page)} - entries if not hasattr(pd, name)}
     assert not missing, f"{page.name} has names that pd lacks: {sorted(missing)}"
