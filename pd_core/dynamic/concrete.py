@@ -17,7 +17,7 @@ class ConcreteGraph:
     def __init__(self, trace: Trace):
         self.variables: dict[Variable, Variable] = {}
         self.leaves: dict[Variable, Variable] = {}  # the leaf of the trace of each new leaf
-        for node in trace.order:
+        for node in trace.nodes:
             inputs = tuple([None if x is None else self.of(x) for x in node.inputs])
             types = [(_numbers(dims), dtype) for dims, dtype in node.types]
             with located_at(node):

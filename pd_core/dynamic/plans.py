@@ -116,7 +116,7 @@ class Plans:
         if not plan.knows_lines and error.place is not None:
             error = self._located(error, session, trace, make)
         if is_index_error(error):
-            error = explained(error, trace.order, partial(_computed, session))
+            error = explained(error, trace.nodes, partial(_computed, session))
         return error
 
     def _plan(self, compiler: Compiler, name: tuple, trace: Trace, make: Make | None) -> Plan:

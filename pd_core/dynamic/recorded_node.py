@@ -97,9 +97,9 @@ class RecordedNode(Node):
             if x is not None:
                 if x.tracked:
                     tracked = True
-                node = x.node
-                if type(node) is RecordedNode and node.first < first and x.eager_value is None:
-                    first = node.first
+                node: Any = x.__dict__.get("node")
+                if node is not None and x.eager_value is None:
+                    first = min(first, getattr(node, "first", first))
         scope, site = current_location()
         _put_form(self, form)
         _put_inputs(self, inputs)
@@ -110,6 +110,31 @@ class RecordedNode(Node):
         _put_detached(self, detached)
         _put_first(self, first)
         _put_alive(self, [None] * len(form.types))
+
+    @classmethod
+    def again(
+        cls,
+        form: Form,
+        inputs: Inputs,
+        *,
+        serial: int,
+        first: int,
+        location: tuple[str, Any],
+        tracked: bool,
+        detached: bool,
+    ) -> "RecordedNode":
+        """Return a node that was recorded as a part of a call."""
+        node = _new(cls)
+        _put_form(node, form)
+        _put_inputs(node, inputs)
+        _put_scope(node, location[0])
+        _put_site(node, location[1])
+        _put_serial(node, serial)
+        _put_tracked(node, tracked)
+        _put_detached(node, detached)
+        _put_first(node, first)
+        _put_alive(node, [None] * len(form.types))
+        return node
 
     def begin(self) -> None:
         """Note that nothing behind it waits to be computed any more."""
@@ -182,7 +207,7 @@ class RecordedNode(Node):
         return self.form.kind
 
 
-_new = object.__new__
+_new: Any = object.__new__
 _node, _own = vars(Node), vars(RecordedNode)
 _put_inputs, _put_scope = _node["inputs"].__set__, _node["scope"].__set__
 _put_site, _put_serial = _node["site"].__set__, _node["serial"].__set__

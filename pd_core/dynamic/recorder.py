@@ -12,6 +12,7 @@ from ..graph.arrays import as_array
 from ..graph.errors import NotComputed
 from ..graph.nested import variables_in
 from ..graph.node import Node, refined, typed
+from ..graph.owned import Owned
 from ..graph.recording import as_number, record_with, recorder
 from ..graph.site import user_site
 from ..graph.variable import Inputs, Variable, constant
@@ -19,9 +20,10 @@ from ..run.exchange import draw_seed
 from ..run.session import Session
 from .named_sizes import checked_types, leaf_dims, with_hash
 from .placeholder import Placeholder
+from .recorded_call import RecordedCall
 from .recorded_node import Form, RecordedNode, form, type_key
 from .state import State, state_of
-from .templates import find, key_of, remember
+from .templates import Template, find, key_of, remember
 from .update import minimize
 
 _MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
@@ -33,6 +35,14 @@ _values: dict[tuple, dict[tuple, None]] = {}  # by line, and line in the op: con
 _changing: set[Any] = set()  # lines where a number changes
 _forms: dict[tuple | None, Form] = {}  # by operator and types of inputs
 _LIMIT = 1 << 14
+
+
+def _called(function: Callable, args: Sequence, kwargs: dict) -> Any:
+    return function(*args, **kwargs)
+
+
+def _built(a: Any) -> Any:
+    return a.built if type(a) is Owned and a.built is not None else a
 
 
 class Recorder:
@@ -82,36 +92,44 @@ class Recorder:
     def call(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
         """Call an op, or add the nodes that it has added for equal arguments."""
         key, variables = key_of(function, args, kwargs)
-        if key is None or self.site in _changing:
+        if self.site in _changing:
             return function(*args, **kwargs)
-        variables = [v if v.initial is None else self.state.read(v) for v in variables]
+        if key is None:
+            owned = any(type(a) is Owned for a in (*args, *kwargs.values()))
+            return (self._learn if owned else _called)(function, args, kwargs)
         try:
             template = find(key)
         except KeyError:
-            return self._learn(function, args, kwargs, key, variables)
+            return self._learn(function, args, kwargs)
         if template is None:
             return function(*args, **kwargs)
-        result, last = template.replay(variables, not self.gradients)
-        self._bound(last)
+        return self._replayed(template, variables)
+
+    def _replayed(self, template: Template, variables: Sequence[Variable]) -> Any:
+        read = self.state.read
+        inputs = tuple([v if v.initial is None else read(v) for v in variables])
+        result, call = template.replay(inputs, not self.gradients)
+        self._bound(call)
         return result
 
-    def _learn(
-        self,
-        function: Callable,
-        args: Sequence,
-        kwargs: dict,
-        key: tuple,
-        variables: Sequence[Variable],
-    ) -> Any:
-        self.added = []
+    def _learn(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
+        """Call an op, and keep its template: with parameters that it has built in their place."""
+        self.added = added = []
         try:
             result = function(*args, **kwargs)
-            remember(key, variables, self.added, result)
         finally:
             self.added = None
-        return result
+        args = [_built(a) for a in args]
+        kwargs = {k: _built(a) for k, a in kwargs.items()}
+        key, variables = key_of(function, args, kwargs)
+        if key is None or self.site in _changing:
+            return result
+        inputs = [v if v.initial is None else self.state.read(v) for v in variables]
+        template = remember(key, inputs, added, result)
+        # a call like those after it: with other nodes a graph would be another one
+        return result if template is None else self._replayed(template, variables)
 
-    def _bound(self, node: RecordedNode) -> None:
+    def _bound(self, node: RecordedNode | RecordedCall) -> None:
         """Compute what a node without gradients reads, if something behind it waits for long.
 
         Nothing else would end the chain of a running sum, with all that hangs on it.
@@ -264,9 +282,7 @@ class Recorder:
         # the type of a Reshape may depend on the node of its shape, and sizes without a number
         # have another name in every node
         numbered = all(type(d) is not str for dims, _ in types for d in dims)
-        shapes = any(
-            x is not None and x.node is not None and x.node.op_type == "Shape" for x in inputs
-        )
+        shapes = any(x is not None and x.is_output_of("Shape") for x in inputs)
         if key is not None and numbered and not shapes:
             if len(_forms) >= _LIMIT:
                 _forms.clear()

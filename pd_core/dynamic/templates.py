@@ -5,12 +5,14 @@ read anything else (parameters that they create, random draws, bodies of loops) 
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
 
-from ..graph.variable import Variable
+from ..graph.variable import Variable, is_open
 from ..ops.mode import mode
+from .recorded_call import RecordedCall
 from .recorded_node import Form, RecordedNode, type_key
 
 _PLAIN = {int, float, bool, str, type(None), type, np.dtype}
@@ -24,32 +26,99 @@ _single: set[Callable] = set()
 _several: set[Callable] = set()
 
 
+class Output:
+    """A result of calls: the operator, the attributes of its Variable, and the mask of its flow."""
+
+    __slots__ = ("attributes", "flow", "op_type")
+
+    def __init__(self, form: Form, k: int, flow: int) -> None:
+        dims, dtype = form.types[k]
+        self.op_type, self.flow = form.op_type, flow
+        self.attributes = {
+            "dims": dims,
+            "dtype": dtype,
+            "name": form.name,
+            "type_key": form.keys[k],
+        }
+
+
 class Template:
     """Nodes as (form, indices of inputs, outputs that are read), and the result of the op.
 
     The indices are those of a list of the constants, the Variables of the call, and the outputs
-    that are read, in this order.
+    that are read, in this order. `flows` are masks of the Variables whose gradients each node has,
+    and `flow` those of any result. `outputs` are the results that the nodes compute, and `places` their
+    indices.
+
+    `kind` is the number of templates that differ at most in the names of sizes, which `sizes` are
+    in the order of their first appearance; it is below 0, where operators have none.
     """
 
-    __slots__ = ("constants", "nodes", "result")
+    __slots__ = (
+        *("constants", "flow", "flows", "kind", "nodes", "outputs", "places", "result", "sizes"),
+        "_is_single",
+    )
 
     def __init__(
         self,
         constants: list[Variable],
+        count: int,
         nodes: list[tuple[Form, tuple[int | None, ...], tuple[int, ...]]],
         result: Any,
     ) -> None:
+        """`count` is the number of Variables of a call."""
         self.constants, self.nodes, self.result = constants, nodes, result
-
-    def replay(self, variables: Sequence[Variable], detached: bool) -> tuple[Any, RecordedNode]:
-        """Add the nodes for other Variables: the result of the op, and the last node."""
-        values = [*self.constants, *variables]
-        for form, inputs, outputs in self.nodes:
-            operands = tuple([None if k is None else values[k] for k in inputs])
-            node = RecordedNode(form, operands, detached)
+        given = len(constants) + count
+        masks = [*[0] * len(constants), *[1 << k for k in range(count)]]
+        self.flows: list[int] = []
+        computed: list[Output] = []
+        for form, inputs, outputs in nodes:
+            flow = 0
+            for k in inputs:
+                flow |= 0 if k is None or form.stops else masks[k]
+            self.flows.append(flow)
             for k in outputs:
-                values.append(node.output(k))
-        return _restored(self.result, values), node
+                masks.append(flow if form.types[k][1].kind == "f" else 0)
+                computed.append(Output(form, k, masks[-1]))
+        self.places = sorted({k for k in _numbers(result) if k >= given})
+        self.outputs = [computed[k - given] for k in self.places]
+        self.flow = 0
+        for output in self.outputs:
+            self.flow |= output.flow
+        self._is_single = result == given
+        self.kind, self.sizes = self._signature(count)
+
+    def _signature(self, count: int) -> tuple[int, tuple[str, ...]]:
+        sizes: dict[str, int] = {}
+        key: list[Any] = [count, *[c.content for c in self.constants]]
+        for form, inputs, outputs in self.nodes:
+            key += form.kind, inputs, outputs
+            for dims, dtype in form.types:
+                key.append(dtype.num)
+                key += [
+                    (sizes.setdefault(d, len(sizes)), is_open(d)) if isinstance(d, str) else d
+                    for d in dims
+                ]
+        key.append(_hashable(self.result))
+        if len(_kinds) >= 4 * _MOST:
+            _kinds.clear()
+        return _kinds.setdefault(tuple(key), next(_next_kind)), tuple(sizes)
+
+    def replay(
+        self, variables: tuple[Variable, ...], detached: bool
+    ) -> tuple[Any, RecordedCall]:
+        """Record a call on other Variables: the result of the op, and the call."""
+        call = RecordedCall(self, variables, detached)
+        results = call.results()
+        if self._is_single:
+            return results[0], call
+        values: dict[int, Variable] = dict(enumerate([*self.constants, *variables]))
+        values.update(zip(self.places, results, strict=True))
+        return _restored(self.result, values), call
+
+
+_kinds: dict[tuple, int] = {}
+_next_kind = count(-16, -1)  # below the kinds of leaves
 
 
 def key_of(
@@ -99,12 +168,16 @@ def find(key: tuple) -> "Template | None":
 
 def remember(
     key: tuple, variables: Sequence[Variable], nodes: list[RecordedNode], result: Any
-) -> None:
-    """Keep the template of a call that has added nodes, or that there is none."""
+) -> "Template | None":
+    """Keep the template of a call that has added nodes.
+
+    None if there is none, or if the next such call is not looked up.
+    """
     if len(_templates) >= _MOST:
         _templates.clear()
-    _templates[key] = _template(variables, nodes, result)
+    template = _templates[key] = _template(variables, nodes, result)
     (_several if len(nodes) > 1 else _single).add(key[0])
+    return template if key[0] in _several else None
 
 
 def _template(
@@ -130,7 +203,7 @@ def _template(
             indices[node.outputs[k]] = count
             count += 1
         steps.append((node.form, inputs, outputs))
-    return Template(constants, steps, _stored(result, indices)) if steps else None
+    return Template(constants, len(variables), steps, _stored(result, indices)) if steps else None
 
 
 def _is_made_of(result: Any, variables: Container[Variable]) -> bool:
@@ -153,7 +226,19 @@ def _stored(result: Any, indices: Mapping[Variable, int]) -> Any:
     return type(result)([_stored(r, indices) for r in result])
 
 
-def _restored(result: Any, values: Sequence[Variable]) -> Any:
+def _numbers(result: Any) -> list[int]:
+    if type(result) is int:
+        return [result]
+    return [k for r in result for k in _numbers(r)]
+
+
+def _hashable(result: Any) -> Any:
+    if type(result) is int:
+        return result
+    return type(result).__name__, *map(_hashable, result)
+
+
+def _restored(result: Any, values: Mapping[int, Variable]) -> Any:
     if type(result) is int:
         return values[result]
     return type(result)([_restored(r, values) for r in result])

@@ -13,6 +13,7 @@ from ..graph.node import Node
 from ..graph.site import site_text
 from ..graph.variable import Variable, describe
 from ..run.structure import STATE, Structure
+from .recorded_call import RecordedCall
 from .recorded_node import RecordedNode, type_key
 
 _SERIAL = attrgetter("serial")
@@ -23,15 +24,10 @@ def label(v: Variable) -> str:
     return f"{v.name}: {describe(v)}"
 
 
-def _passes(node: Node, reached: AbstractSet[Variable]) -> bool:
-    """Whether gradients flow to the inputs of a node."""
-    if type(node) is not RecordedNode:
-        return not reached.isdisjoint(node.outputs)
-    if not node.tracked:
-        return False
-    for reference in node.alive:
+def _is_any(references: Iterable[Any], variables: AbstractSet[Variable]) -> bool:
+    for reference in references:
         y = None if reference is None else reference()
-        if y is not None and y in reached:
+        if y is not None and y in variables:
             return True
     return False
 
@@ -77,7 +73,7 @@ class Trace(Structure):
         through, stack = self.through, list(targets)
         while stack:
             v = stack.pop()
-            node = v.node
+            node = v.__dict__.get("node")
             if (
                 node is None
                 or node in seen
@@ -85,13 +81,17 @@ class Trace(Structure):
             ):
                 continue
             seen.add(node)
-            stack += [x for x in node.inputs if x is not None and x.node is not None]
+            stack += [x for x in node.inputs if x is not None and "node" in x.__dict__]
 
     def _add(self, order: Iterable[Any]) -> None:
         """Append nodes to the key as `Structure` does, and count the uses of each Variable."""
         numbers, key, uses, sized = self._numbers, self._key, self._uses, self._dims
         for node in order:
-            recorded = type(node) is RecordedNode
+            kind = type(node)
+            if kind is RecordedCall:
+                self._add_call(node)
+                continue
+            recorded = kind is RecordedNode
             if recorded and node.form.simple:
                 form = node.form
                 inputs = [
@@ -131,6 +131,22 @@ class Trace(Structure):
                 key.append(dims if numbered else sized.get(dims) or self._sized(dims))
                 if form.domain:
                     key.append(dtype.num)
+
+    def _add_call(self, call: RecordedCall) -> None:
+        """Append the template of a call to the key, its inputs and what its sizes are called."""
+        numbers, uses, sizes = self._numbers, self._uses, self._sizes
+        inputs = [numbers.get(x) or self._number(x) for x in call.inputs]
+        for number in inputs:
+            uses[number] += 1
+        template = call.template
+        self._key += (template.kind, tuple(inputs))
+        if template.sizes:
+            self._key += [sizes.setdefault(d, len(sizes)) for d in template.sizes]
+        for reference in call.alive:
+            self._count += 1
+            y = reference()
+            if y is not None:
+                numbers[y] = self._count
 
     def _number(self, v: Variable) -> int:
         """The number of a Variable; a read of state has that of the state."""
@@ -173,10 +189,14 @@ class Trace(Structure):
         held: list[Variable] = []
         flows: list[int] = []
         for node in self.order:
-            if type(node) is not RecordedNode:
+            kind = type(node)
+            if kind is RecordedCall:
+                flows.append(-1 - node.flow)  # other numbers are 0 or above
+            elif kind is RecordedNode:
+                flows.append(node.tracked)
+            else:
                 continue
             tracked = node.tracked
-            flows.append(tracked)
             for reference in node.alive:
                 y = None if reference is None else reference()
                 if y is not None:
@@ -192,10 +212,23 @@ class Trace(Structure):
         """Return the Variables that gradients flow to from the targets."""
         reached = {v for v in self.targets if v.tracked}
         for node in reversed(self.order):
-            if not _passes(node, reached):
+            kind = type(node)
+            if kind is RecordedNode or kind is RecordedCall:
+                if not node.tracked or not _is_any(node.alive, reached):
+                    continue
+            elif reached.isdisjoint(node.outputs):
                 continue
-            reached.update([x for x in node.inputs if x is not None and x.tracked])
+            inputs = node.gradient_inputs if kind is RecordedCall else node.inputs
+            reached.update([x for x in inputs if x is not None and x.tracked])
         return reached
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes in order, with those of each call."""
+        nodes: list[Node] = []
+        for node in self.order:
+            nodes += node.nodes if type(node) is RecordedCall else (node,)
+        return nodes
 
     def number(self, v: Variable) -> int:
         """Return the number of a Variable in the key."""
@@ -224,7 +257,7 @@ class Trace(Structure):
         stale = {v: v for v in self._ends}
         if not stale:
             return stale
-        for node in self.order:
+        for node in self.nodes:
             end = next((stale[x] for x in node.inputs if x in stale), None)
             if end is None or node.op_type in zeros or getattr(node, "detached", False):
                 continue

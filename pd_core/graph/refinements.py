@@ -149,6 +149,6 @@ def _attention(node: Any, k: int) -> Any:
 
 def shape_of_source(target: Variable) -> Dims | None:
     """Return the dims of the variable whose Shape a target shape is; None if it is none."""
-    if target.node is not None and target.node.op_type == "Shape" and not target.node.attributes:
+    if target.is_output_of("Shape") and not target.node.attributes:
         return target.node.inputs[0].dims
     return None

@@ -58,7 +58,7 @@ def substitute(
 
 def is_output_of(x: Variable, op_type: str) -> bool:
     """Return whether x is computed by an operator of this type."""
-    return x.node is not None and x.node.op_type == op_type
+    return x.is_output_of(op_type)
 
 
 def permutation(node: Node) -> list[int]:

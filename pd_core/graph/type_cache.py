@@ -53,7 +53,7 @@ def _dependencies(call: IdentifiedOperator, known: Any, small: int) -> Any:
             dependencies.append(None)
         elif x.value is None:
             # Reshape and Expand to the shape of a variable take over that variable's sizes
-            if x.node is not None and x.node.op_type == "Shape":
+            if x.is_output_of("Shape"):
                 return None
             dependencies.append((x.dtype.num, x.dims))
         elif x.value.size > small:

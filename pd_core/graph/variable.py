@@ -237,6 +237,10 @@ class Variable(Operators, Methods):
         """Whether it was computed while values were at hand, inside `pd.guard()`."""
         return getattr(self.node, "alive", None) is not None
 
+    def is_output_of(self, op_type: str) -> bool:
+        """Return whether an operator of this type computes it."""
+        return self.node is not None and self.node.op_type == op_type
+
     @property
     def is_static(self) -> bool:
         """Whether every size is known."""

@@ -11,18 +11,10 @@ from ..graph.errors import GraphError, NameConflict, ShapeError
 from ..graph.initializers import Value, initializer, initializers
 from ..graph.names import LAYER_HINT, current_namespace, names
 from ..graph.namespace import get_variable
+from ..graph.owned import Owned
 from ..graph.variable import Variable
 from ..graph.whole import on_failure
 from ..run.session import default_session
-
-
-class Owned:
-    """A parameter of a layer object: `create(shape)` returns it, built if it is not yet."""
-
-    __slots__ = ("create",)
-
-    def __init__(self, create: Callable[[Sequence[int]], Variable]) -> None:
-        self.create = create
 
 
 Activation = str | Callable[[Variable], Variable] | None
@@ -76,7 +68,8 @@ def parameter(spec: Bias, default_name: str, shape: Sequence[int]) -> Variable:
     ShapeError if a given Variable has another shape; TypeError if the spec is none of the forms.
     """
     if isinstance(spec, Owned):
-        return spec.create(shape)
+        spec.built = spec.create(shape)
+        return spec.built
     if isinstance(spec, Variable):
         if spec.shape != tuple(shape):
             raise ShapeError(f"parameter {spec.name!r} is {list(spec.shape)}, not {list(shape)}")

@@ -1,0 +1,141 @@
+"""Calls of ops that are recorded as one: the nodes behind them are made where somebody asks."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from ..graph.node import current_location, serials
+from ..graph.variable import Variable
+from .recorded_node import RecordedNode
+
+if TYPE_CHECKING:  # it is above
+    from .templates import Template
+
+
+class RecordedCall:
+    """A call of an op whose nodes are those of a template, in the place of these nodes.
+
+    A program that is known for such calls runs without them: a call is one object, and a few
+    numbers in the key of the program, whatever its op adds. Whoever reads `node` of a result gets
+    nodes, which `nodes` makes once.
+
+    The attributes are those of a RecordedNode; `alive` are references to the results alone. The
+    bits of `flow` tell of which inputs it has gradients.
+    """
+
+    __slots__ = (
+        *("alive", "detached", "first", "flow", "inputs", "scope", "serial", "site", "template"),
+        *("tracked", "_nodes"),
+    )
+
+    def __init__(
+        self, template: "Template", inputs: tuple[Variable, ...], detached: bool = False
+    ) -> None:
+        numbers = list(islice(serials, len(template.nodes)))
+        first, flow, bit = numbers[0], 0, 1
+        for x in inputs:
+            if x.tracked:
+                flow += bit
+            bit += bit
+            node: Any = x.__dict__.get("node")
+            if node is not None and x.eager_value is None and node.first < first:
+                first = node.first
+        self.template, self.inputs, self.detached = template, inputs, detached
+        self.scope, self.site = current_location()
+        self.serial, self.first = numbers[-1], first
+        self.flow = 0 if detached else flow
+        self.tracked = self.flow & template.flow != 0
+        self.alive: list[Any] = []
+        self._nodes: Sequence[RecordedNode] | None = None
+
+    def results(self) -> list[Variable]:
+        """Return the results of the op that are no arguments; they are made here, once."""
+        results = []
+        for output in self.template.outputs:
+            v = _new(RecordedVariable)
+            attributes = v.__dict__
+            attributes.update(output.attributes)
+            attributes["node"] = self
+            if self.flow & output.flow:
+                attributes["tracked"] = True
+            self.alive.append(ref(v))
+            results.append(v)
+        return results
+
+    def begin(self) -> None:
+        """Note that nothing behind it waits to be computed any more."""
+        self.first = self.serial
+
+    @property
+    def gradient_inputs(self) -> list[Variable]:
+        """The inputs that gradients of results flow to."""
+        flow = self.flow & self.template.flow
+        return [x for k, x in enumerate(self.inputs) if flow >> k & 1]
+
+    @property
+    def nodes(self) -> Sequence[RecordedNode]:
+        """The nodes that the op would have added; the results are theirs from then on."""
+        if self._nodes is None:
+            self._nodes = self._made()
+        return self._nodes
+
+    def _made(self) -> list[RecordedNode]:
+        template, nodes = self.template, []
+        values: list[Variable] = [*template.constants, *self.inputs]
+        results = dict(zip(template.places, self.alive, strict=True))
+        serial = self.serial - len(template.nodes)
+        for (form, inputs, outputs), flow in zip(template.nodes, template.flows, strict=True):
+            serial += 1
+            node = RecordedNode.again(
+                form,
+                tuple([None if k is None else values[k] for k in inputs]),
+                serial=serial,
+                first=min(self.first, serial),
+                location=(self.scope, self.site),
+                tracked=self.flow & flow != 0,
+                detached=self.detached or form.stops,
+            )
+            nodes.append(node)
+            for k in outputs:
+                reference = results.get(len(values))
+                v = None if reference is None else reference()
+                if v is None:
+                    values.append(node.output(k))
+                    continue
+                values.append(v)
+                node.alive[k] = reference
+                if type(v) is RecordedVariable:
+                    if v.__dict__["node"] is self:
+                        v.__dict__["node"] = node
+                    v.__class__ = Variable
+        return nodes
+
+
+class RecordedVariable(Variable):
+    """The result of a RecordedCall, until somebody asks for its node."""
+
+    @property
+    def node(self) -> Any:  # type: ignore[override]
+        """The node that computes it; None once it is computed."""
+        node = self.__dict__["node"]
+        if type(node) is RecordedCall:
+            _ = node.nodes
+            node = self.__dict__["node"]
+        return node
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it was computed while values were at hand, inside `pd.guard()`."""
+        return self.__dict__["node"] is not None
+
+    def is_output_of(self, op_type: str) -> bool:
+        """Return whether an operator of this type computes it."""
+        call = self.__dict__["node"]
+        if type(call) is not RecordedCall:
+            return super().is_output_of(op_type)
+        k = [reference() is self for reference in call.alive].index(True)
+        return call.template.outputs[k].op_type == op_type
+
+
+_new = object.__new__
