@@ -13,27 +13,38 @@ from ..graph.recording import as_number, named_size
 from ..graph.site import Site
 from ..graph.variable import Dim, Dims, Inputs, OutputType, Variable, format_dims
 
-_sizes: dict[tuple, list] = {}  # by line, rank and dtype: of each axis, None if it differs
+# by line, rank and dtype: of each axis its size, None if it differs; and the sizes of shapes
+_sizes: dict[tuple, tuple[list, dict[tuple, Dims]]] = {}
 _resolutions: dict[tuple, list[OutputType]] = {}
 _LIMIT = 1 << 14
+_SHAPES = 1 << 8  # of a line
 
 
 def leaf_dims(site: Site | None, array: np.ndarray) -> Dims:
     """Return the sizes of a leaf: names for the first axis and those that differ at this line."""
-    key = site, array.ndim, array.dtype.num
+    shape, number = array.shape, array.dtype.num
+    key = site, number, len(shape)
     sizes = _sizes.get(key)
     if sizes is None:
         if len(_sizes) >= _LIMIT:
             _sizes.clear()
-        sizes = _sizes[key] = [None, *array.shape[1:]][: array.ndim]
-    dims: list[Dim] = []
-    for axis, n in enumerate(array.shape):
-        if sizes[axis] == n:
-            dims.append(n)
-        else:
-            sizes[axis] = None
-            dims.append(named_size((key, axis), n))
-    return tuple(dims)
+        sizes = _sizes[key] = [None, *shape[1:]][: len(shape)], {}
+    constant, known = sizes
+    dims = known.get(shape)
+    if dims is None:
+        for axis, n in enumerate(shape):
+            if constant[axis] not in (n, None):
+                constant[axis] = None
+                known.clear()
+        if len(known) >= _SHAPES:
+            known.clear()
+        dims = known[shape] = tuple(
+            [
+                named_size((key, axis), n) if fixed is None else n
+                for axis, (n, fixed) in enumerate(zip(shape, constant, strict=True))
+            ]
+        )
+    return dims
 
 
 def _check_sizes(call: Call, types: Sequence[OutputType]) -> None:

@@ -12,7 +12,7 @@ from ..graph.errors import GraphError, NotComputed
 from ..graph.node import Node
 from ..graph.site import site_text
 from ..graph.variable import Variable, describe
-from ..run.structure import STATE, Structure
+from ..run.structure import FED, STATE, Structure
 from .recorded_call import RecordedCall
 from .recorded_node import RecordedNode, type_key
 
@@ -22,6 +22,12 @@ _SERIAL = attrgetter("serial")
 def label(v: Variable) -> str:
     """Return name and type of a Variable, without its value."""
     return f"{v.name}: {describe(v)}"
+
+
+def _state_key(v: Variable) -> tuple:
+    """What keys have for persistent state."""
+    key = v.__dict__["state_key"] = STATE, *type_key(v)
+    return key
 
 
 def _is_any(references: Iterable[Any], variables: AbstractSet[Variable]) -> bool:
@@ -61,8 +67,11 @@ class Trace(Structure):
             self._reach([p.value for _, p in self.assigned], seen)
         self.order = sorted(seen, key=_SERIAL)  # a node is younger than those that it needs
         self._uses: dict[int, int] = defaultdict(int)  # by number: inputs of nodes in the trace
+        self._outputs: list[tuple[Any, Variable, int]] = []  # those that there are
+        self._flows: list[int] = []  # of each node what has gradients
         self._add(self.order)
-        held, self.flows = self._referenced()
+        held = self._held()
+        self._outputs, self.flows = [], (*self._flows,)
         self.fetches = [*self.targets, *held]
         self.updates = [(v, p.value) for v, p in self.assigned]
         self._finish(self.fetches, self.updates, operands)
@@ -84,99 +93,89 @@ class Trace(Structure):
             stack += [x for x in node.inputs if x is not None and "node" in x.__dict__]
 
     def _add(self, order: Iterable[Any]) -> None:
-        """Append nodes to the key as `Structure` does, and count the uses of each Variable."""
+        """Append nodes to the key as `Structure` does, and count the uses of each Variable.
+
+        One loop, since it is most of what a step costs besides its program.
+        """
         numbers, key, uses, sized = self._numbers, self._key, self._uses, self._dims
+        flows, outputs = self._flows, self._outputs
         for node in order:
             kind = type(node)
             if kind is RecordedCall:
-                self._add_call(node)
-                continue
-            recorded = kind is RecordedNode
-            if recorded and node.form.simple:
-                form = node.form
-                inputs = [
-                    -1 if x is None else numbers.get(x) or self._number(x) for x in node.inputs
-                ]
-                for number in inputs:
-                    uses[number] += 1
-                key += (form.kind, tuple(inputs), form.types[0][0])
-                self._count += 1
-                reference = node.alive[0]
-                y = None if reference is None else reference()
-                if y is not None:
-                    numbers[y] = self._count
-                continue
-            if not recorded or node.form.blocks or node.form.op_type == "Uniform":
+                template, sizes = node.template, self._sizes
+                inputs = [numbers.get(x) or self._number(x) for x in node.inputs]
+                key += (template.kind, tuple(inputs))
+                if template.sizes:
+                    key += [sizes.setdefault(d, len(sizes)) for d in template.sizes]
+                flows.append(-1 - node.flow)  # other numbers are 0 or above
+            elif kind is not RecordedNode or node.form.blocks or node.form.op_type == "Uniform":
                 super()._add((node,))
                 for x in node.inputs:
                     if x is not None:
                         uses[numbers[x]] += 1
+                if kind is RecordedNode:
+                    flows.append(node.tracked)
+                    living = [None if r is None else r() for r in node.alive]
+                    outputs += [(node, y, numbers[y]) for y in living if y is not None]
                 continue
-            form, inputs = node.form, []
-            for x in node.inputs:
-                if x is None:
-                    inputs.append(-1)
-                else:
-                    number = numbers.get(x) or self._number(x)
-                    inputs.append(number)
-                    uses[number] += 1
-            key += (form.kind, tuple(inputs))
-            for reference, (dims, dtype), numbered in zip(
-                node.alive, form.types, form.numbered, strict=True
-            ):
+            else:
+                form = node.form
+                inputs = [
+                    -1 if x is None else numbers.get(x) or self._number(x) for x in node.inputs
+                ]
+                key += (form.kind, tuple(inputs))
+                for (dims, dtype), numbered in zip(form.types, form.numbered, strict=True):
+                    key.append(dims if numbered else sized.get(dims) or self._sized(dims))
+                    if form.domain:
+                        key.append(dtype.num)
+                flows.append(node.tracked)
+            for number in inputs:
+                uses[number] += 1
+            for reference in node.alive:
                 self._count += 1
                 y = None if reference is None else reference()
                 if y is not None:
                     numbers[y] = self._count
-                key.append(dims if numbered else sized.get(dims) or self._sized(dims))
-                if form.domain:
-                    key.append(dtype.num)
-
-    def _add_call(self, call: RecordedCall) -> None:
-        """Append the template of a call to the key, its inputs and what its sizes are called."""
-        numbers, uses, sizes = self._numbers, self._uses, self._sizes
-        inputs = [numbers.get(x) or self._number(x) for x in call.inputs]
-        for number in inputs:
-            uses[number] += 1
-        template = call.template
-        self._key += (template.kind, tuple(inputs))
-        if template.sizes:
-            self._key += [sizes.setdefault(d, len(sizes)) for d in template.sizes]
-        for reference in call.alive:
-            self._count += 1
-            y = reference()
-            if y is not None:
-                numbers[y] = self._count
+                    outputs.append((node, y, self._count))
 
     def _number(self, v: Variable) -> int:
         """The number of a Variable; a read of state has that of the state."""
-        source = v.source
-        if source is not None and v.eager_value is None and v.storage is not self._storage:
+        attributes, numbers = v.__dict__, self._numbers
+        source, value = attributes.get("source"), attributes.get("eager_value")
+        if source is not None and value is None and v.storage is not self._storage:
             cast(Any, v.storage.state)().keep(v)  # a value of another session
-        if source is None or v.eager_value is not None:
+            value = v.eager_value
+        if value is not None:
             if v.history.ended:
                 self._ends.append(v)
+            if "value" in attributes or v in numbers:
+                return super()._number(v)
+            dims = v.dims
+            self._key.append((FED, v.dtype.num, self._dims.get(dims) or self._sized(dims)))
+            self._count += 1
+            self.leaves.append(v)
+            numbers[v] = self._count
+            return self._count
+        if source is None:
             return super()._number(v)
-        number = self._numbers.get(v)
+        number = numbers.get(source)
         if number is None:
-            number = self._numbers.get(source)
-            if number is None:
-                self._count += 1
-                number = self._numbers[source] = self._count
-                self.leaves.append(source)
-                self._key.append((STATE, *type_key(source)))
-            self._numbers[v] = number
-            self.reads[v] = source
+            self._count += 1
+            number = numbers[source] = self._count
+            self.leaves.append(source)
+            self._key.append(source.__dict__.get("state_key") or _state_key(source))
+        numbers[v] = number
+        self.reads[v] = source
         return number
 
-    def _referenced(self) -> tuple[list[Variable], tuple[int, ...]]:
-        """The Variables that somebody else holds, and for each node whether gradients pass.
+    def _held(self) -> list[Variable]:
+        """The Variables that somebody else holds; whether gradients pass them is noted too.
 
-        Such a Variable has more references than the inputs of the nodes in this trace, the table
-        of numbers and this function. A reference too many costs the output of a value that nobody
-        looks at.
+        Such a Variable has more references than the inputs of the nodes in this trace, the tables
+        of numbers and outputs, and this function. A reference too many costs the output of a value
+        that nobody looks at.
         """
-        uses, numbers, targets = self._uses, self._numbers, self.targets
+        uses, numbers, targets, flows = self._uses, self._numbers, self.targets, self._flows
         for _, p in self.assigned:
             uses[numbers[p.value]] += 1
         # references: itself, the argument, the keys of the numbers and of the reads here, and the
@@ -187,26 +186,13 @@ class Trace(Structure):
             if c.options.row_sparse and getrefcount(c) - uses[numbers[c]] > 5
         ]
         held: list[Variable] = []
-        flows: list[int] = []
-        for node in self.order:
-            kind = type(node)
-            if kind is RecordedCall:
-                flows.append(-1 - node.flow)  # other numbers are 0 or above
-            elif kind is RecordedNode:
-                flows.append(node.tracked)
-            else:
-                continue
-            tracked = node.tracked
-            for reference in node.alive:
-                y = None if reference is None else reference()
-                if y is not None:
-                    number = numbers[y]
-                    if tracked and not y.tracked:
-                        flows.append(number)
-                    # y itself, the argument and the key of the numbers
-                    if getrefcount(y) - uses[number] > 3 and y not in targets:
-                        held.append(y)
-        return held, tuple(flows)
+        for node, y, number in self._outputs:
+            if node.tracked and not y.tracked:
+                flows.append(number)
+            # y itself, the argument, the key of the numbers and the tuple
+            if getrefcount(y) - uses[number] > 4 and y not in targets:
+                held.append(y)
+        return held
 
     def differentiated(self) -> set[Variable]:
         """Return the Variables that gradients flow to from the targets."""

@@ -14,7 +14,7 @@ from ..graph.node import Block, Node, ancestors
 from ..graph.setting import setting_constant
 from ..graph.variable import Dim, Inputs, Variable, is_open
 
-_FED, STATE, _FREE, _CONSTANT, _BODY = range(-5, 0)  # what a leaf is; operators are >= 0
+FED, STATE, _FREE, _CONSTANT, _BODY = range(-5, 0)  # what a leaf is; operators are >= 0
 
 
 class Structure:
@@ -137,7 +137,7 @@ class Structure:
         self._count += 1
         self.leaves.append(v)
         is_fed = v.eager_value is not None or v in self._fed
-        kind = _FED if is_fed else STATE if v.is_persistent else _FREE
+        kind = FED if is_fed else STATE if v.is_persistent else _FREE
         self._key.append((kind, v.dtype.num, self._sized(v.dims)))
         return self._count
 
