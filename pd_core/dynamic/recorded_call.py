@@ -5,7 +5,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ..graph.node import current_location, serials
+from ..graph.node import serials
 from ..graph.variable import Variable
 from .recorded_node import RecordedNode
 
@@ -30,7 +30,11 @@ class RecordedCall:
     )
 
     def __init__(
-        self, template: "Template", inputs: tuple[Variable, ...], detached: bool = False
+        self,
+        template: "Template",
+        inputs: tuple[Variable, ...],
+        detached: bool,
+        location: tuple[str, Any],
     ) -> None:
         numbers = list(islice(serials, len(template.nodes)))
         first, flow, bit = numbers[0], 0, 1
@@ -42,7 +46,7 @@ class RecordedCall:
             if node is not None and x.eager_value is None and node.first < first:
                 first = node.first
         self.template, self.inputs, self.detached = template, inputs, detached
-        self.scope, self.site = current_location()
+        self.scope, self.site = location
         self.serial, self.first = numbers[-1], first
         self.flow = 0 if detached else flow
         self.tracked = self.flow & template.flow != 0

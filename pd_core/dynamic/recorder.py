@@ -22,6 +22,7 @@ from .named_sizes import checked_types, leaf_dims, with_hash
 from .placeholder import Placeholder
 from .recorded_call import RecordedCall
 from .recorded_node import Form, RecordedNode, form, type_key
+from .repeats import find_repeat, may_repeat, note_repeat
 from .state import State, state_of
 from .templates import Template, find, key_of, remember
 from .update import minimize
@@ -53,6 +54,8 @@ class Recorder:
         self.inside, self.site, self.line = False, None, None
         self.outer: Recorder | None = None  # what recorded before
         self.ended = False
+        # what the running call of a layer adds: replayed calls, and None for all else
+        self.watched: list[tuple | None] | None = None
         self.added: list[RecordedNode] | None = (
             None  # nodes of the running op, where they are asked for
         )
@@ -110,6 +113,8 @@ class Recorder:
         inputs = tuple([v if v.initial is None else read(v) for v in variables])
         result, call = template.replay(inputs, not self.gradients)
         self._bound(call)
+        if self.watched is not None:
+            self.watched.append((template, variables, result))
         return result
 
     def _learn(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
@@ -128,6 +133,51 @@ class Recorder:
         template = remember(key, inputs, added, result)
         # a call like those after it: with other nodes a graph would be another one
         return result if template is None else self._replayed(template, variables)
+
+    # ---- layers
+
+    def watch(self, layer: Any, inputs: Sequence, kwargs: dict) -> list[tuple | None] | None:
+        """Watch what the call of a layer adds, if it may be repeated; return what was watched."""
+        watched, self.watched = self.watched, None
+        if layer is not None and len(inputs) == 1 and not kwargs and may_repeat(layer):
+            self.watched = []
+            if not layer._repeats:
+                layer.__dict__["_repeats"] = {}
+        return watched
+
+    def learn_layer(self, layer: Any, inputs: Sequence, output: Any) -> None:
+        """Note what a call of a layer has added, if it was one call of an op with a template."""
+        watched, repeats = self.watched, layer._repeats
+        if watched and len(watched) == 1 and repeats is not False and watched[0] is not None:
+            template, variables, result = watched[0]
+            if result is output:
+                note_repeat(repeats, template, variables, inputs[0])
+
+    def repeat(self, layer: Any, inputs: Sequence) -> Variable | None:
+        """Return the output of a layer as of an equal call before, None if there was none.
+
+        The layer has not changed since, so that only the types of inputs decide what it adds.
+        """
+        if self.inside or self.immediate or len(inputs) != 1:
+            return None
+        x, site = inputs[0], self.line or user_site()
+        if type(x) is np.ndarray:
+            self.site = site
+            x = self._argument(x)
+            self.site = None
+        found = find_repeat(layer._repeats, x)
+        if found is None or site in _changing:
+            return None
+        template, wiring = found
+        read = self.state.read
+        variables = tuple([x if v is None else read(v) for v in wiring])
+        result, call = template.replay(
+            variables, not self.gradients, (layer._prefix, site)
+        )
+        self._bound(call)
+        if self.watched is not None:
+            self.watched.append(None)
+        return result
 
     def _bound(self, node: RecordedNode | RecordedCall) -> None:
         """Compute what a node without gradients reads, if something behind it waits for long.
@@ -293,6 +343,8 @@ class Recorder:
         node = RecordedNode(form, inputs, not self.gradients)
         if self.added is not None:
             self.added.append(node)
+        if self.watched is not None:
+            self.watched.append(None)
         self._bound(node)
         return node
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..graph.node import current_location
 from ..graph.variable import Variable, is_open
 from ..ops.mode import mode
 from .recorded_call import RecordedCall
@@ -105,10 +106,16 @@ class Template:
         return _kinds.setdefault(tuple(key), next(_next_kind)), tuple(sizes)
 
     def replay(
-        self, variables: tuple[Variable, ...], detached: bool
+        self,
+        variables: tuple[Variable, ...],
+        detached: bool,
+        location: tuple[str, Any] | None = None,
     ) -> tuple[Any, RecordedCall]:
-        """Record a call on other Variables: the result of the op, and the call."""
-        call = RecordedCall(self, variables, detached)
+        """Record a call on other Variables: the result of the op, and the call.
+
+        `location` is its namespace and line, by default those in force.
+        """
+        call = RecordedCall(self, variables, detached, location or current_location())
         results = call.results()
         if self._is_single:
             return results[0], call

@@ -56,6 +56,17 @@ class Recorder(Protocol):
     def begin(self, namespace: str) -> None:
         """Number the draws of a namespace from 0 again: a layer of this name is called."""
 
+    watched: Any  # what the running call of a layer adds, where that may be known later
+
+    def watch(self, layer: Any, inputs: Any, kwargs: Any) -> Any:
+        """Watch what the call of a layer adds, if it may be repeated; return what was watched."""
+
+    def learn_layer(self, layer: Any, inputs: Any, output: Any) -> None:
+        """Note what a call of a layer has added, for calls like it."""
+
+    def repeat(self, layer: Any, inputs: Any) -> Any:
+        """Return the output of a layer as of an equal call before, None if there was none."""
+
     def number_of_draw(self, namespace: str, prefix: str) -> int:
         """Return the number of the next draw of this prefix in the running call of a layer."""
 

@@ -79,6 +79,11 @@ class Layer(Structure):
         """Return `forward` of the inputs, built in this layer's mode and under its name."""
         layer = cast(Layer, self)
         hooked = layer._pre_hooks or layer._hooks
+        if layer._repeats and not hooked and not kwargs:
+            recording = recorder()
+            output = None if recording is None else recording.repeat(layer, inputs)
+            if output is not None:
+                return cast(Any, output)
         return layer._call(layer._hooked_forward if hooked else layer.forward, inputs, kwargs)
 
     @whole
@@ -92,17 +97,20 @@ class Layer(Structure):
             recording.line = (outer or user_site()) if self._is_ours else None
             inputs, kwargs = recording.arguments(inputs, kwargs)
             recording.begin(prefix)
+            watched = recording.watch(self if function == self.forward else None, inputs, kwargs)
         open_prefix(prefix)
         try:
             with in_mode(self.training):
                 output = function(*inputs, **kwargs)
                 if not self._is_called or self._is_strict:
                     self._note_call()
+                elif recording is not None:
+                    recording.learn_layer(self, inputs, output)
                 return output
         finally:
             close_prefix()
             if recording is not None:
-                recording.line = outer
+                recording.line, recording.watched = outer, watched
 
     def _hooked_forward(self, *inputs, **kwargs):
         for before in list(self._pre_hooks.values()):

@@ -57,6 +57,8 @@ class Structure(Part):
         self._attribute = ""  # of the parent
         self._prefix: str | None = None  # the full name and a slash, once it is needed
         self._frozen = False
+        # what calls inside `pd.guard()` add, by the type of their input; False after a change
+        self._repeats: dict[tuple, Any] | bool = False
 
     def _full_name(self):
         return (self._prefix or self._fix_prefix())[:-1]
@@ -67,6 +69,7 @@ class Structure(Part):
             raise AttributeError(
                 f"{type(self).__name__}: call super().__init__() before {name!r} is assigned"
             )
+        attributes["_repeats"] = False
         if isinstance(value, Structure):
             self._forget(name, self._layers)
             self._add_layer(name, value)
@@ -87,6 +90,7 @@ class Structure(Part):
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
+        self.__dict__["_repeats"] = False
         self._forget(name)
 
     def _forget(self, name, table=None):
