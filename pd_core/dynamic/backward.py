@@ -13,6 +13,7 @@ from ..graph.update import Update
 from ..graph.variable import Operand, Variable, static
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
 from ..run.exchange import exchanges
+from .pattern import Matched
 from .plan import Plan, Targets
 from .state import State, current_state
 from .trace import Trace, label
@@ -48,15 +49,28 @@ class BackwardPass:
         self, state: State, loss: Variable, seeds: list[Variable], retain_graph: bool
     ) -> None:
         self.state, self.loss, self.seeds = state, loss, seeds
-        trace = self.trace = Trace([loss], state, through=True, operands=seeds)
-        trace.check_history()
-        reached = trace.differentiated()
-        self.ended = set() if retain_graph else reached.intersection(trace.fetches)
-        self.wrt = differentiated(trace, reached)
+        if seeds:
+            trace = Trace([loss], state, through=True, operands=seeds)
+        else:
+            trace = state.patterns.traced([loss], state, through=True)
+        self.trace, key = trace, ("backward", retain_graph)
+        known = trace.noted(key)
+        if isinstance(trace, Matched) and known is not None:
+            self.name, places, ended = known
+            self.wrt = [trace.at(place) for place in places]
+            self.ended = {trace.fetches[k] for k in ended}
+        else:
+            trace.check_history()
+            reached = trace.differentiated()
+            self.ended = set() if retain_graph else reached.intersection(trace.fetches)
+            self.wrt = differentiated(trace, reached)
+            numbers = tuple([trace.number(v) for v in self.wrt])
+            self.name = ("backward", not seeds, trace.flows, numbers)
+            if trace.pattern is not None:
+                ended = [k for k, v in enumerate(trace.fetches) if v in self.ended]
+                trace.note(key, (self.name, [trace.place(v) for v in self.wrt], ended))
         self.owners = [v if v.source is None else v.source for v in self.wrt]
         self.parameters = [v for v in self.owners if v.is_persistent]
-        numbers = tuple([trace.number(v) for v in self.wrt])
-        self.name = ("backward", not seeds, trace.flows, numbers)
         loss.__dict__["history"] = History(loss.history.ended, self.parameters)
 
     @property

@@ -121,8 +121,14 @@ class Plans:
 
     def _plan(self, compiler: Compiler, name: tuple, trace: Trace, make: Make | None) -> Plan:
         """The plan of a name for a trace, which covers its leaves."""
-        cache = compiler.cache
-        key: tuple = ("plan", name, cache.number(trace.key), tuple(map(ref, trace.states)))
+        cache, pattern = compiler.cache, trace.pattern
+        known = None if pattern is None else pattern.plan_key
+        if known is not None and known[0] is name and known[1] is cache:
+            key: tuple = known[2]
+        else:
+            key = ("plan", name, cache.number(trace.key), tuple(map(ref, trace.states)))
+            if pattern is not None:
+                pattern.plan_key = name, cache, key
         plan = cache.get(key)
         if plan is None:
             trace.check()

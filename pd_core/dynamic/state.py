@@ -11,11 +11,13 @@ from ..graph.node import Node
 from ..graph.roles import History, Storage
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
+from .pattern import Patterns
 from .plan import Plan
 from .plans import Plans
 from .trace import Trace
 
 _MOST_PENDING = 4096
+_FORCE = ("force",)  # the name of plans without gradients
 
 
 class Pending(NamedTuple):
@@ -42,7 +44,7 @@ class State:
         self.gradients: WeakKeyDictionary[Variable, Any] = WeakKeyDictionary()
         self.waiting: Any = None  # a backward pass that is computed with the next minimize()
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-        self.plans = Plans(session)
+        self.plans, self.patterns = Plans(session), Patterns()
         self.calls: dict[str, int] = {}  # of layers, by name: the number of calls
         self.numbered: dict[tuple[str, str], tuple[int, int]] = {}  # (call, number) of last draws
 
@@ -157,8 +159,8 @@ class State:
             targets = [v for v in targets if v.eager_value is None]
             if not targets:
                 return
-            trace = Trace(targets, self, through=False)
-            plan, values = self.evaluate(("force",), trace)
+            trace = self.patterns.traced(targets, self, through=False)
+            plan, values = self.evaluate(_FORCE, trace)
             self.finish(trace, plan, values)
 
     def evaluate(self, name: tuple, trace: Trace, *make: Any, **before: Any) -> tuple[Plan, list]:
@@ -178,7 +180,7 @@ class State:
         if v in self.pending and self.pending[v] is pending:
             trace = Trace([pending.value], self, through=False)
             try:
-                plan, values = self.plans.evaluate(("force",), trace)
+                plan, values = self.plans.evaluate(_FORCE, trace)
             except BackendError:
                 del self.pending[v]
             else:

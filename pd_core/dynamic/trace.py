@@ -16,6 +16,7 @@ from ..run.structure import FED, STATE, Structure
 from .recorded_call import RecordedCall
 from .recorded_node import RecordedNode, type_key
 
+_MOST_NOTES = 16
 _SERIAL = attrgetter("serial")
 
 
@@ -46,6 +47,9 @@ class Trace(Structure):
     that somebody else holds, who may ask for their values; `assigned` are the (persistent variable,
     pending value) pairs that belong to the graph.
     """
+
+    pattern: Any = None  # a Pattern that it fits
+    places: dict[Variable, int]  # in that, of a trace that a pattern is made of
 
     def __init__(
         self,
@@ -220,6 +224,21 @@ class Trace(Structure):
         """Return the number of a Variable in the key."""
         return self._numbers[v]
 
+    def place(self, v: Variable) -> int:
+        """Return the place of a Variable in the pattern."""
+        return self.places[v]
+
+    def noted(self, key: tuple) -> Any:
+        """Return what was noted of traces of its pattern, None without one."""
+        return None if self.pattern is None else self.pattern.notes.get(key)
+
+    def note(self, key: tuple, value: Any) -> None:
+        """Note something of traces of its pattern, if it has one."""
+        if self.pattern is not None:
+            if len(self.pattern.notes) >= _MOST_NOTES:
+                self.pattern.notes.clear()
+            self.pattern.notes[key] = value
+
     def check(self) -> None:
         """Check that every leaf has a value."""
         for v in self.leaves:
@@ -255,5 +274,5 @@ class Trace(Structure):
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""
         self.order, self.leaves = [], []
-        self._numbers, self.reads = {}, {}
+        self._numbers, self.reads, self.places = {}, {}, {}
         self.assigned, self.updates, self.fetches, self.targets = [], [], [], []

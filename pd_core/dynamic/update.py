@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ..gradients.locations import gradient_of
 from ..graph.errors import GraphError
 from ..graph.recording import not_recording
-from ..graph.roles import History
+from ..graph.roles import History, TrainingOptions
 from ..graph.update import Update
 from ..graph.variable import Variable, fresh_dim
 from ..optimizers.cached import CachedTracing, cached_tracing
@@ -128,17 +128,24 @@ def _fused_backward(
     state: State, cached: CachedTracing, step: BackwardPass, wanted: Sequence[Variable]
 ) -> bool:
     """Compute a backward pass and the update from it in one program, if there is an update."""
-    parameters = [w for w in dict.fromkeys(wanted) if w.trainable and w in step.parameters]
-    if not parameters:
-        return False
-    indices = tuple([(step.owners.index(w), *_own(w)) for w in parameters])
-    name = (*step.name, ref(cached.optimizer), cached.settings(), indices)
+    key = ("update", step.name, ref(cached.optimizer), tuple(map(ref, wanted)))
+    known = step.trace.noted(key)
+    if known is None or not known.holds(cached):
+        chosen = [w for w in dict.fromkeys(wanted) if w.trainable and w in step.parameters]
+        if not chosen:
+            return False
+        indices = tuple([(step.owners.index(w), *_own(w)) for w in chosen])
+        settings = cached.settings()
+        name = (*step.name, ref(cached.optimizer), settings, indices)
+        known = _Step(name, settings, [(ref(w), w.options) for w in chosen])
+        step.trace.note(key, known)
 
     def make(of: Of) -> Targets:
         gradients = step.gradients(of)
         by_owner: dict[Variable, list] = {}
         for owner, g in zip(step.owners, gradients, strict=True):
             by_owner.setdefault(owner, []).append(g)
+        parameters = [w() for w, _ in known.parameters]
         pairs = [(w, _sum(w, by_owner[w])) for w in parameters]
         update = cached.update([(w, g) for w, g in pairs if g is not None])
         return step.targets(gradients, of, update)
@@ -147,7 +154,7 @@ def _fused_backward(
     state.waiting = None
     try:
         plan, values = state.evaluate(
-            name, step.trace, make, before=lambda: state.before_update(elsewhere)
+            known.name, step.trace, make, before=lambda: state.before_update(elsewhere)
         )
     except Exception:
         state.waiting = step
@@ -210,7 +217,60 @@ def _fused_step(
 ) -> None:
     """Compute gradients and update in one program."""
     check_tracked("minimize", costs)
-    trace = Trace(costs, state, through=True)
+    trace = state.patterns.traced(costs, state, through=True)
+    chosen = None if var_list is None else tuple(map(ref, var_list))
+    key = ("minimize", ref(cached.optimizer), chosen, retain_graph)
+    step = trace.noted(key)
+    if step is None or not step.holds(cached):
+        step = _new_step(cached, trace, costs, var_list, retain_graph)
+        trace.note(key, step)
+
+    def make(of: Of) -> Targets:
+        reads = _reads(trace, trace.differentiated())
+        parameters = [w() for w, _ in step.parameters]
+        wrt = [of(v) for w in parameters for v in reads[w]]
+        parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
+        gradients = [(w, _sum(w, [next(parts) for _ in reads[w]])) for w in parameters]
+        update = cached.update([(w, g) for w, g in gradients if g is not None])
+        changes = [(a.variable, a.value) for a in update.assignments]
+        assigned = [(v, of(x)) for v, x in trace.updates]
+        return [of(v) for v in trace.fetches], [*assigned, *changes], None, update
+
+    elsewhere = [ref(w) for w in trace.read_elsewhere]
+    plan, values = state.evaluate(
+        step.name, trace, make, before=lambda: state.before_update(elsewhere)
+    )
+    ended = {trace.fetches[k] for k in step.ended}
+    # no read is held here: one that is in use after the step keeps the value before it
+    state.finish(trace, plan, values, ended)
+
+
+class _Step(NamedTuple):
+    """What a step with certain traces and one optimizer is: see `_fused_step`.
+
+    `ended` are the indices of the fetches behind which the graph ends.
+    """
+
+    name: tuple
+    settings: tuple
+    parameters: Sequence[tuple[Any, TrainingOptions]]  # references, and how they are trained
+    ended: Sequence[int] = ()
+
+    def holds(self, cached: CachedTracing) -> bool:
+        """Return whether the settings of the optimizer and of the parameters are the same."""
+        if cached.settings() is not self.settings:
+            return False
+        return all(w().options is options for w, options in self.parameters)
+
+
+def _new_step(
+    cached: CachedTracing,
+    trace: Trace,
+    costs: Sequence[Variable],
+    var_list: Sequence[Variable] | None,
+    retain_graph: bool,
+) -> _Step:
+    """The step of a trace; GraphError if there is nothing to update."""
     trace.check_history()
     reached = trace.differentiated()
     reads = _reads(trace, reached)
@@ -220,24 +280,10 @@ def _fused_step(
         wanted = "parameters" if var_list is None else [w.name for w in var_list]
         raise GraphError(f"minimize: {label(costs[0])} depends on no trainable ones of {wanted}")
     numbers = tuple([(_own(w), *[trace.number(v) for v in reads[w]]) for w in parameters])
-    name = ("minimize", ref(cached.optimizer), cached.settings(), len(costs), trace.flows, numbers)
-
-    def make(of: Of) -> Targets:
-        wrt = [of(v) for w in parameters for v in reads[w]]
-        parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
-        gradients = [(w, _sum(w, [next(parts) for _ in reads[w]])) for w in parameters]
-        pairs = [(w, g) for w, g in gradients if g is not None]
-        update = cached.update(pairs)
-        changes = [(a.variable, a.value) for a in update.assignments]
-        assigned = [(v, of(x)) for v, x in trace.updates]
-        return [of(v) for v in trace.fetches], [*assigned, *changes], None, update
-
-    elsewhere = [ref(w) for w in trace.read_elsewhere]
-    plan, values = state.evaluate(name, trace, make, before=lambda: state.before_update(elsewhere))
-    ended = set() if retain_graph else reached.intersection(trace.fetches)
-    reads.clear()  # a read that is in use after the step keeps the value before it
-    reached.clear()
-    state.finish(trace, plan, values, ended)
+    settings = cached.settings()
+    name = ("minimize", ref(cached.optimizer), settings, len(costs), trace.flows, numbers)
+    ended = [k for k, v in enumerate(trace.fetches) if v in reached and not retain_graph]
+    return _Step(name, settings, [(ref(w), w.options) for w in parameters], ended)
 
 
 def _reads(trace: Trace, reached: Container[Variable]) -> dict[Variable, list[Variable]]:

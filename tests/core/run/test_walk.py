@@ -16,6 +16,7 @@ import pytest
 import pd_core as pd
 import pd_v2 as paddle
 from pd_core.backend.ort import OrtExecutable
+from pd_core.dynamic.pattern import Patterns
 from pd_core.dynamic.state import State
 from pd_core.dynamic.trace import Trace
 from pd_core.run.compiler import Compiler
@@ -25,7 +26,7 @@ from pd_core.training import ArrayReader, Counter, Data, Device, ForwardBackward
 
 STOPS, RETURNS, METHODS = 15, 5, 15
 PACKAGE = str(Path(pd.__file__).parent)
-BESIDE = [Compiler.prepare, Values.start, OrtExecutable.bindings, Trace.__init__]
+BESIDE = [Compiler.prepare, Values.start, OrtExecutable.bindings, Trace.__init__, Patterns.traced]
 BATCH = np.ones((4, 3), np.float32)
 
 
