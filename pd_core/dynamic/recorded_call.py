@@ -89,14 +89,17 @@ class RecordedCall:
         values: list[Variable] = [*template.constants, *self.inputs]
         results = dict(zip(template.places, self.alive, strict=True))
         serial = self.serial - len(template.nodes)
-        for (form, inputs, outputs), flow in zip(template.nodes, template.flows, strict=True):
+        scopes = template.scopes or [self.scope] * len(template.nodes)
+        for (form, inputs, outputs), flow, scope in zip(
+            template.nodes, template.flows, scopes, strict=True
+        ):
             serial += 1
             node = RecordedNode.again(
                 form,
                 tuple([None if k is None else values[k] for k in inputs]),
                 serial=serial,
                 first=min(self.first, serial),
-                location=(self.scope, self.site),
+                location=(scope, self.site),
                 tracked=self.flow & flow != 0,
                 detached=self.detached or form.stops,
             )

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.arrays import as_array
 from ..graph.errors import NotComputed
+from ..graph.names import current_namespace
 from ..graph.nested import variables_in
 from ..graph.node import Node, refined, typed
 from ..graph.owned import Owned
@@ -22,7 +23,7 @@ from .named_sizes import checked_types, leaf_dims, with_hash
 from .placeholder import Placeholder
 from .recorded_call import RecordedCall
 from .recorded_node import Form, RecordedNode, form, type_key
-from .repeats import find_repeat, may_repeat, note_repeat
+from .repeats import find_repeat, note_repeat
 from .state import State, state_of
 from .templates import Template, find, key_of, remember
 from .update import minimize
@@ -114,44 +115,53 @@ class Recorder:
         result, call = template.replay(inputs, not self.gradients)
         self._bound(call)
         if self.watched is not None:
-            self.watched.append((template, variables, result))
+            self.watched.append((template, variables, result, current_namespace()))
         return result
 
     def _learn(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
         """Call an op, and keep its template: with parameters that it has built in their place."""
-        self.added = added = []
+        watched, self.watched, self.added = self.watched, None, []
         try:
-            result = function(*args, **kwargs)
+            result, added = function(*args, **kwargs), self.added
         finally:
-            self.added = None
+            self.watched, self.added = watched, None
         args = [_built(a) for a in args]
         kwargs = {k: _built(a) for k, a in kwargs.items()}
         key, variables = key_of(function, args, kwargs)
-        if key is None or self.site in _changing:
-            return result
-        inputs = [v if v.initial is None else self.state.read(v) for v in variables]
-        template = remember(key, inputs, added, result)
-        # a call like those after it: with other nodes a graph would be another one
-        return result if template is None else self._replayed(template, variables)
+        template = None
+        if key is not None and self.site not in _changing:
+            inputs = [v if v.initial is None else self.state.read(v) for v in variables]
+            template = remember(key, inputs, added, result)
+        if template is not None:
+            # a call like those after it: with other nodes a graph would be another one
+            return self._replayed(template, variables)
+        if watched is not None:
+            watched.append(None)
+        return result
 
     # ---- layers
 
-    def watch(self, layer: Any, inputs: Sequence, kwargs: dict) -> list[tuple | None] | None:
-        """Watch what the call of a layer adds, if it may be repeated; return what was watched."""
-        watched, self.watched = self.watched, None
-        if layer is not None and len(inputs) == 1 and not kwargs and may_repeat(layer):
-            self.watched = []
-            if not layer._repeats:
-                layer.__dict__["_repeats"] = {}
+    def watch(self) -> list[tuple | None] | None:
+        """Watch what the call of a layer adds; return what was watched before."""
+        watched, self.watched = self.watched, []
         return watched
 
-    def learn_layer(self, layer: Any, inputs: Sequence, output: Any) -> None:
-        """Note what a call of a layer has added, if it was one call of an op with a template."""
-        watched, repeats = self.watched, layer._repeats
-        if watched and len(watched) == 1 and repeats is not False and watched[0] is not None:
-            template, variables, result = watched[0]
-            if result is output:
-                note_repeat(repeats, template, variables, inputs[0])
+    def learned(
+        self, layer: Any, inputs: Sequence, output: Any, watched: list[tuple | None] | None
+    ) -> Any:
+        """Return the output of a layer, for which the calls of its ops became one if they may.
+
+        `watched` is what was watched before the call.
+        """
+        calls, self.watched = self.watched, None
+        found = None if len(inputs) != 1 else note_repeat(layer, calls, inputs[0], output)
+        if found is not None and len(cast(list, calls)) > 1:
+            template, variables = found
+            output = self._replayed(template, variables)
+        if watched is not None:
+            own = None if found is None else (*found, output, layer._prefix)
+            watched.append(own)
+        return output
 
     def repeat(self, layer: Any, inputs: Sequence) -> Variable | None:
         """Return the output of a layer as of an equal call before, None if there was none.
@@ -165,18 +175,17 @@ class Recorder:
             self.site = site
             x = self._argument(x)
             self.site = None
-        found = find_repeat(layer._repeats, x)
+        found = find_repeat(layer, x)
         if found is None or site in _changing:
             return None
         template, wiring = found
         read = self.state.read
         variables = tuple([x if v is None else read(v) for v in wiring])
-        result, call = template.replay(
-            variables, not self.gradients, (layer._prefix, site)
-        )
+        result, call = template.replay(variables, not self.gradients, (layer._prefix, site))
         self._bound(call)
         if self.watched is not None:
-            self.watched.append(None)
+            given = [x if v is None else v for v in wiring]
+            self.watched.append((template, given, result, layer._prefix))
         return result
 
     def _bound(self, node: RecordedNode | RecordedCall) -> None:

@@ -1,15 +1,16 @@
-"""Calls of layers that add one call of an op: which op, and on what, by the type of the input.
+"""Repeated calls of layers: which ops with templates they call, by the type of the input.
 
-A layer that is made of nothing but parameters and settings adds the same for equal types, until one
-of its attributes is assigned.
+A layer of pd_core that is made of parameters, settings and such layers adds the same for equal
+types, until one of its attributes is assigned, or one of a layer below it.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..graph.variable import Variable
 from .placeholder import Placeholder
 from .recorded_node import type_key
-from .templates import Template
+from .templates import Template, joined
 
 _MOST = 64  # types of inputs of a layer
 # Types of attributes that may be changed without an assignment.
@@ -19,13 +20,24 @@ _MUTABLE = list, dict, set, bytearray
 Repeat = tuple[Template, tuple[Variable | None, ...]]
 
 
-def may_repeat(layer: Any) -> bool:
+class Repeats(dict[tuple, Repeat]):
+    """What a layer adds, by the type of its input, for as long as no layer below it changes.
+
+    A change of a layer replaces its own; `below` are those of the layers below.
+    """
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        super().__init__()
+        self.below = [(layer.__dict__, layer._repeats) for layer in layers]
+
+
+def _may_repeat(layer: Any) -> bool:
     """Return whether what a layer adds follows from its attributes, and these from assignments."""
     return (
         layer._is_ours
         and layer._is_called
-        and not layer._layers
-        and not layer._is_strict
+        and not (layer._is_strict or layer._held or layer._hooks or layer._pre_hooks)
+        and all(isinstance(child._repeats, Repeats) for child in layer._layers.values())
         and not any(
             isinstance(value, _MUTABLE) for name, value in vars(layer).items() if name[0] != "_"
         )
@@ -33,22 +45,54 @@ def may_repeat(layer: Any) -> bool:
 
 
 def note_repeat(
-    repeats: dict[tuple, Repeat], template: Template, variables: Any, x: Variable
-) -> None:
-    """Keep what a call with the input x adds, if it reads nothing but that and parameters."""
-    if all(v is x or v.initial is not None for v in variables) and _is_input(x):
-        if len(repeats) >= _MOST:
-            repeats.clear()
-        wiring = tuple([None if v is x else v for v in variables])
-        repeats[type_key(x), x.literal] = template, wiring
+    layer: Any, calls: Sequence[tuple | None] | None, x: Any, output: Any
+) -> tuple[Template, Sequence[Variable]] | None:
+    """Return the template of all that a call with the input x has added, and its Variables.
+
+    None if it has added something else than calls of ops with templates, or if it may add other
+    ones next time. `calls` are (template, Variables, result, namespace).
+    """
+    if not calls or None in calls or not _is_input(x) or calls[-1][2] is not output:
+        return None
+    if not _may_repeat(layer):
+        return None
+    if len(calls) == 1:
+        template, variables = calls[0][:2]
+    elif all(call[0].is_single for call in calls):
+        template, variables = joined([c[:3] for c in calls], [c[3] for c in calls])
+    else:
+        return None
+    if any(v is not x and v.initial is None for v in variables):
+        return None
+    repeats = layer._repeats
+    if not isinstance(repeats, Repeats) or not _is_valid(repeats):
+        repeats = layer.__dict__["_repeats"] = Repeats(list(layer._layers.values()))
+    if len(repeats) >= _MOST:
+        repeats.clear()
+    wiring = tuple([None if v is x else v for v in variables])
+    repeats[type_key(x), x.literal] = template, wiring
+    return template, variables
 
 
-def find_repeat(repeats: dict[tuple, Repeat], x: Any) -> Repeat | None:
+def find_repeat(layer: Any, x: Any) -> Repeat | None:
     """Return what a call with the input x adds, None if there was no such call."""
-    if not isinstance(x, Variable) or not _is_input(x):
+    repeats = layer._repeats
+    if not _is_input(x) or not _is_valid(repeats):
         return None
     return repeats.get((x.__dict__.get("type_key") or type_key(x), x.literal))
 
 
-def _is_input(x: Variable) -> bool:
-    return x.initial is None and x.value is None and type(x) is not Placeholder
+def _is_valid(repeats: Repeats) -> bool:
+    for attributes, before in repeats.below:
+        if attributes["_repeats"] is not before or not _is_valid(before):
+            return False
+    return True
+
+
+def _is_input(x: Any) -> bool:
+    return (
+        isinstance(x, Variable)
+        and x.initial is None
+        and x.value is None
+        and type(x) is not Placeholder
+    )

@@ -21,10 +21,6 @@ _LARGEST = 64  # elements of a constant
 
 _templates: dict[tuple, "Template | None"] = {}
 _MOST = 1 << 12
-# Functions that have added one node, and several: to find the template of one node takes longer
-# than to run the op.
-_single: set[Callable] = set()
-_several: set[Callable] = set()
 
 
 class Output:
@@ -51,13 +47,15 @@ class Template:
     and `flow` those of any result. `outputs` are the results that the nodes compute, and `places` their
     indices.
 
+    `scopes` are the namespaces of the nodes; None where they are that of the call.
+
     `kind` is the number of templates that differ at most in the names of sizes, which `sizes` are
     in the order of their first appearance; it is below 0, where operators have none.
     """
 
     __slots__ = (
         *("constants", "flow", "flows", "kind", "nodes", "outputs", "places", "result", "sizes"),
-        "_is_single",
+        *("is_single", "scopes"),
     )
 
     def __init__(
@@ -86,7 +84,8 @@ class Template:
         self.flow = 0
         for output in self.outputs:
             self.flow |= output.flow
-        self._is_single = result == given
+        self.is_single = result == given + sum(len(outputs) for *_, outputs in nodes) - 1
+        self.scopes: list[str] | None = None
         self.kind, self.sizes = self._signature(count)
 
     def _signature(self, count: int) -> tuple[int, tuple[str, ...]]:
@@ -117,11 +116,38 @@ class Template:
         """
         call = RecordedCall(self, variables, detached, location or current_location())
         results = call.results()
-        if self._is_single:
+        if self.is_single:
             return results[0], call
         values: dict[int, Variable] = dict(enumerate([*self.constants, *variables]))
         values.update(zip(self.places, results, strict=True))
         return _restored(self.result, values), call
+
+
+Replayed = tuple[Template, Sequence[Variable], Any]  # with its Variables and the result
+
+
+def joined(calls: Sequence[Replayed], scopes: Sequence[str]) -> tuple[Template, list[Variable]]:
+    """Return one template for calls whose results are single, and its Variables.
+
+    Its result is that of the last call; calls have `scopes` as their namespaces.
+    """
+    constants = [c for template, _, _ in calls for c in template.constants]
+    results = [result for *_, result in calls]
+    given = [v for _, variables, _ in calls for v in variables]
+    inputs = [v for v in dict.fromkeys(given) if all(v is not r for r in results)]
+    indices: dict[Variable, int] = {v: len(constants) + k for k, v in enumerate(inputs)}
+    nodes, count, first = [], len(constants) + len(inputs), 0
+    for template, variables, result in calls:
+        own = [*range(first, first + len(template.constants)), *[indices[v] for v in variables]]
+        first += len(template.constants)
+        for form, reads, outputs in template.nodes:
+            nodes.append((form, tuple([None if k is None else own[k] for k in reads]), outputs))
+            own += range(count, count + len(outputs))
+            count += len(outputs)
+        indices[result] = own[template.result]
+    whole = Template(constants, len(inputs), nodes, indices[results[-1]])
+    whole.scopes = [s for s, (t, _, _) in zip(scopes, calls, strict=True) for _ in t.nodes]
+    return whole, inputs
 
 
 _kinds: dict[tuple, int] = {}
@@ -132,11 +158,7 @@ def key_of(
     function: Callable, args: Sequence, kwargs: Mapping[str, Any]
 ) -> tuple[tuple | None, list[Variable]]:
     """Return what decides the nodes that a call adds, None if more does, and its Variables.
-
-    None too for a function that adds one node.
     """
-    if function in _single and function not in _several:
-        return None, []
     key: list[Any] = [function, mode()]
     variables: list[Variable] = []
     if kwargs:
@@ -176,15 +198,11 @@ def find(key: tuple) -> "Template | None":
 def remember(
     key: tuple, variables: Sequence[Variable], nodes: list[RecordedNode], result: Any
 ) -> "Template | None":
-    """Keep the template of a call that has added nodes.
-
-    None if there is none, or if the next such call is not looked up.
-    """
+    """Return the template of a call that has added nodes, None if there is none, and keep it."""
     if len(_templates) >= _MOST:
         _templates.clear()
     template = _templates[key] = _template(variables, nodes, result)
-    (_several if len(nodes) > 1 else _single).add(key[0])
-    return template if key[0] in _several else None
+    return template
 
 
 def _template(

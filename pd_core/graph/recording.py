@@ -58,11 +58,11 @@ class Recorder(Protocol):
 
     watched: Any  # what the running call of a layer adds, where that may be known later
 
-    def watch(self, layer: Any, inputs: Any, kwargs: Any) -> Any:
-        """Watch what the call of a layer adds, if it may be repeated; return what was watched."""
+    def watch(self) -> Any:
+        """Watch what the call of a layer adds; return what was watched before."""
 
-    def learn_layer(self, layer: Any, inputs: Any, output: Any) -> None:
-        """Note what a call of a layer has added, for calls like it."""
+    def learned(self, layer: Any, inputs: Any, output: Any, watched: Any) -> Any:
+        """Return the output of a layer, of which calls like it know what they add."""
 
     def repeat(self, layer: Any, inputs: Any) -> Any:
         """Return the output of a layer as of an equal call before, None if there was none."""

@@ -97,15 +97,16 @@ class Layer(Structure):
             recording.line = (outer or user_site()) if self._is_ours else None
             inputs, kwargs = recording.arguments(inputs, kwargs)
             recording.begin(prefix)
-            watched = recording.watch(self if function == self.forward else None, inputs, kwargs)
+            watched = recording.watch()
         open_prefix(prefix)
         try:
             with in_mode(self.training):
                 output = function(*inputs, **kwargs)
                 if not self._is_called or self._is_strict:
                     self._note_call()
-                elif recording is not None:
-                    recording.learn_layer(self, inputs, output)
+                if recording is not None:
+                    given = inputs if not kwargs and function == self.forward else ()
+                    output = recording.learned(self, given, output, watched)
                 return output
         finally:
             close_prefix()
@@ -129,6 +130,7 @@ class Layer(Structure):
         The input or tuple of inputs that it returns replaces the inputs; None keeps them.
         """
         check_takes("a hook before forward()", hook, "layer", "inputs")
+        self._repeats = False
         return HookHandle(self._pre_hooks, hook)
 
     def register_forward_hook(self, hook: Hook) -> HookHandle:
@@ -137,6 +139,7 @@ class Layer(Structure):
         What it returns replaces the output; None keeps it.
         """
         check_takes("a hook after forward()", hook, "layer", "inputs", "output")
+        self._repeats = False
         return HookHandle(self._hooks, hook)
 
     def infer_shape(self, *shapes: Shape | Variable) -> Any:
