@@ -33,18 +33,11 @@ class _Leaf:
         elif x.source is not None:
             self.source = ref(x.source)
 
-    def fits(self, x: Variable, storage: Any, through: bool) -> bool:
-        """Return whether a Variable may take the place of the leaf."""
-        attributes = x.__dict__
-        value = attributes.get("eager_value")
-        if self.source is not None:
-            return (
-                value is None
-                and attributes.get("source") is self.source()
-                and attributes.get("storage") is storage
-            )
+    def fits(self, x: Variable, attributes: dict[str, Any], through: bool) -> bool:
+        """Return whether a Variable may take the place of the leaf, which is no state."""
         if self.constant is not None:
             return x.value is not None and x.content == self.constant.content
+        value = attributes.get("eager_value")
         if value is None or x.value is not None or x.history.ended:
             return False
         if through and x.tracked and attributes.get("node") is not None:
@@ -61,7 +54,8 @@ class Pattern:
     def __init__(self, trace: Trace) -> None:
         self.through, self.notes = trace.through, dict[tuple, Any]()
         self.key, self.flows, self.sizes = trace.key, trace.flows, trace.sizes
-        self.plan_key: tuple[Any, Any, tuple] | None = None  # with the name and the cache
+        # the name, the compiler and a reference to the plan of the last evaluation
+        self.plan: tuple[Any, Any, Any] | None = None
         places: dict[Variable, int] = {}
         self.nodes: list[tuple] = []
         for node in trace.order:
@@ -150,19 +144,26 @@ class Pattern:
                 if before is not None or place < 0:
                     return None
                 found[place] = x
-                origin = origins[place]
+                origin, attributes = origins[place], x.__dict__
                 if type(origin) is _Leaf:
-                    if not origin.fits(x, storage, through):
+                    if origin.source is None:
+                        if not origin.fits(x, attributes, through):
+                            return None
+                    elif (
+                        attributes.get("source") is not origin.source()
+                        or attributes.get("eager_value") is not None
+                        or attributes.get("storage") is not storage
+                    ):
                         return None
                     continue
-                if x.eager_value is not None:
+                if attributes.get("eager_value") is not None:
                     return None
-                other = x.__dict__.get("node")
+                other = attributes.get("node")
                 if nodes[origin] is None:
                     nodes[origin] = other
                 elif nodes[origin] is not other:
                     return None
-        before = x = v = None  # references count below
+        before = x = v = attributes = None  # references count below
         return Matched(self, nodes, found) if self._is_held_alike(nodes, found) else None
 
     def _is_held_alike(self, nodes: Sequence[Any], found: list[Any]) -> bool:

@@ -121,14 +121,23 @@ class Plans:
 
     def _plan(self, compiler: Compiler, name: tuple, trace: Trace, make: Make | None) -> Plan:
         """The plan of a name for a trace, which covers its leaves."""
-        cache, pattern = compiler.cache, trace.pattern
-        known = None if pattern is None else pattern.plan_key
-        if known is not None and known[0] is name and known[1] is cache:
-            key: tuple = known[2]
-        else:
-            key = ("plan", name, cache.number(trace.key), tuple(map(ref, trace.states)))
-            if pattern is not None:
-                pattern.plan_key = name, cache, key
+        pattern = trace.pattern
+        if pattern is not None:
+            if pattern.plan is not None and pattern.plan[0] is name:
+                _, of, known = pattern.plan
+                plan = known() if of is compiler else None
+                if plan is not None:  # it is in the cache, and sizes of the pattern are the same
+                    return plan
+            plan = self._found(compiler, name, trace, make)
+            pattern.plan = name, compiler, ref(plan)
+            return plan
+        return self._found(compiler, name, trace, make)
+
+    def _found(
+        self, compiler: Compiler, name: tuple, trace: Trace, make: Make | None
+    ) -> Plan:
+        cache = compiler.cache
+        key: tuple = ("plan", name, cache.number(trace.key), tuple(map(ref, trace.states)))
         plan = cache.get(key)
         if plan is None:
             trace.check()

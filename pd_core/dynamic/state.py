@@ -145,7 +145,7 @@ class State:
         """Keep the values before a step, for the reads in use."""
         for reference in variables:
             v = reference()
-            if v is not None:
+            if v is not None and "attached" in v.__dict__:  # some have no reads
                 read = self._in_use(v)
                 if read is not None:
                     read.__dict__["eager_value"] = self.session.store.release(v)
