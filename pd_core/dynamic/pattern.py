@@ -82,6 +82,17 @@ class Pattern:
         for v, place in places.items():
             if self.origins[place] is None:
                 self.origins[place] = _Leaf(v)
+        targets = {places[v] for v in trace.targets}
+        # from the last node on: its number and kind, its template or form, its flow, the places
+        # of inputs, and of outputs the place, the number of references that is not exceeded if
+        # nobody else holds it (-1 for a target), and whether they have gradients
+        self.backwards: list[tuple] = []
+        for number, (kind, what, flow, inputs, outputs, tracked) in enumerate(self.nodes):
+            more = [
+                (place, -1 if place in targets else self.uses[place] + 3, is_tracked)
+                for place, is_tracked in zip(outputs, tracked, strict=True)
+            ]
+            self.backwards.insert(0, (number, kind, what, flow, inputs, more))
         fetched = set(trace.fetches[len(trace.targets) :])
         self.held = [v in fetched for v in places]
         self.targets = [places[v] for v in trace.targets]
@@ -119,21 +130,41 @@ class Pattern:
         """
         found: list[Any] = [None] * len(self.origins)
         nodes: list[Any] = [None] * len(self.nodes)
-        origins, storage, through = self.origins, state.storage, self.through
+        origins, storage, held = self.origins, state.storage, self.held
         for v, place in zip(targets, self.targets, strict=True):
-            found[place], nodes[origins[place]] = v, v.__dict__.get("node")
-            if v.eager_value is not None:
+            attributes = v.__dict__
+            found[place], nodes[origins[place]] = v, attributes.get("node")
+            if attributes.get("eager_value") is not None:
                 return None
-        for number in range(len(nodes) - 1, -1, -1):
-            node, (kind, what, flow, inputs, _, _) = nodes[number], self.nodes[number]
-            if type(node) is not kind or len(node.inputs) != len(inputs):
+        for number, kind, what, flow, inputs, outputs in self.backwards:
+            node = nodes[number]
+            if type(node) is not kind:
                 return None
             if kind is RecordedCall:
                 if node.template is not what or node.flow != flow:
                     return None
             elif node.form is not what or node.tracked is not flow:
                 return None
-            for x, place in zip(node.inputs, inputs, strict=True):
+            x = attributes = None  # references count here
+            for reference, (place, uses, is_tracked) in zip(node.alive, outputs, strict=True):
+                y = None if reference is None else reference()
+                if y is None or place < 0:
+                    if y is not None or place >= 0:
+                        return None
+                    continue
+                if found[place] is None:
+                    found[place] = y
+                elif found[place] is not y:
+                    return None
+                # references: itself, the list and the argument
+                if y.tracked is not is_tracked or (
+                    uses >= 0 and (getrefcount(y) > uses) is not held[place]
+                ):
+                    return None
+            given = node.inputs
+            if len(given) != len(inputs):
+                return None
+            for x, place in zip(given, inputs):  # noqa: B905  # of one length
                 if x is None:
                     if place >= 0:
                         return None
@@ -145,47 +176,26 @@ class Pattern:
                     return None
                 found[place] = x
                 origin, attributes = origins[place], x.__dict__
-                if type(origin) is _Leaf:
-                    if origin.source is None:
-                        if not origin.fits(x, attributes, through):
-                            return None
-                    elif (
-                        attributes.get("source") is not origin.source()
-                        or attributes.get("eager_value") is not None
-                        or attributes.get("storage") is not storage
-                    ):
+                if type(origin) is int:
+                    if attributes.get("eager_value") is not None:
                         return None
-                    continue
-                if attributes.get("eager_value") is not None:
+                    other = nodes[origin]
+                    if other is None:
+                        nodes[origin] = attributes.get("node")
+                    elif attributes.get("node") is not other:
+                        return None
+                elif origin.source is None:
+                    if not origin.fits(x, attributes, self.through):
+                        return None
+                elif (
+                    attributes.get("source") is not origin.source()
+                    or attributes.get("eager_value") is not None
+                    or attributes.get("storage") is not storage
+                ):
                     return None
-                other = attributes.get("node")
-                if nodes[origin] is None:
-                    nodes[origin] = other
-                elif nodes[origin] is not other:
-                    return None
-        before = x = v = attributes = None  # references count below
-        return Matched(self, nodes, found) if self._is_held_alike(nodes, found) else None
-
-    def _is_held_alike(self, nodes: Sequence[Any], found: list[Any]) -> bool:
-        """Whether the same outputs are there, held by somebody, and have gradients."""
-        uses, held, targets = self.uses, self.held, self.targets
-        for node, (_, _, _, _, outputs, tracked) in zip(nodes, self.nodes, strict=True):
-            for reference, place, is_tracked in zip(node.alive, outputs, tracked, strict=True):
-                y = None if reference is None else reference()
-                if y is None or place < 0:
-                    if y is not None or place >= 0:
-                        return False
-                    continue
-                if found[place] is None:
-                    found[place] = y
-                elif found[place] is not y:
-                    return False
-                if y.tracked is not is_tracked:
-                    return False
-                # references: itself, the list and the argument
-                if place not in targets and (getrefcount(y) - uses[place] > 3) is not held[place]:
-                    return False
-        return len(set(map(id, found))) == len(found)
+        if len(set(map(id, found))) != len(found):
+            return None
+        return Matched(self, nodes, found)
 
 
 class Patterns:

@@ -141,9 +141,9 @@ class Recorder:
 
     # ---- layers
 
-    def watch(self) -> list[tuple | None] | None:
-        """Watch what the call of a layer adds; return what was watched before."""
-        watched, self.watched = self.watched, []
+    def watch(self, is_ours: bool) -> list[tuple | None] | None:
+        """Watch what the call of a layer of pd_core adds; return what was watched before."""
+        watched, self.watched = self.watched, [] if is_ours else None
         return watched
 
     def learned(

@@ -58,8 +58,8 @@ class Recorder(Protocol):
 
     watched: Any  # what the running call of a layer adds, where that may be known later
 
-    def watch(self) -> Any:
-        """Watch what the call of a layer adds; return what was watched before."""
+    def watch(self, is_ours: bool) -> Any:
+        """Watch what the call of a layer of pd_core adds; return what was watched before."""
 
     def learned(self, layer: Any, inputs: Any, output: Any, watched: Any) -> Any:
         """Return the output of a layer, of which calls like it know what they add."""

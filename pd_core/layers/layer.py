@@ -97,14 +97,14 @@ class Layer(Structure):
             recording.line = (outer or user_site()) if self._is_ours else None
             inputs, kwargs = recording.arguments(inputs, kwargs)
             recording.begin(prefix)
-            watched = recording.watch()
+            watched = recording.watch(self._is_ours)
         open_prefix(prefix)
         try:
             with in_mode(self.training):
                 output = function(*inputs, **kwargs)
                 if not self._is_called or self._is_strict:
                     self._note_call()
-                if recording is not None:
+                if recording is not None and self._is_ours:
                     given = inputs if not kwargs and function == self.forward else ()
                     output = recording.learned(self, given, output, watched)
                 return output
