@@ -453,9 +453,11 @@ def ancestors(
 
     `select(node)` may name the inputs of a node that count; all of them otherwise.
     """
-    order, seen = [], set()
+    order: list[Node] = []
+    seen: set[Node] = set()
     # a None says that all inputs of the node below it are in order
     stack = [v.node for v in reversed(list(targets)) if v.node is not None and v not in stop]
+    plain = not stop and select is None
     while stack:
         node = stack.pop()
         if node is None:
@@ -463,6 +465,11 @@ def ancestors(
         elif node not in seen:
             seen.add(node)
             stack += (node, None)
+            if plain:
+                for x in reversed(node.inputs):
+                    if x is not None and x.node is not None and x.node not in seen:
+                        stack.append(x.node)
+                continue
             for x in reversed(node.inputs if select is None else select(node)):
                 if x is not None and x.node is not None and x.node not in seen and x not in stop:
                     stack.append(x.node)

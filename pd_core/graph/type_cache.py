@@ -7,6 +7,15 @@ from .operator import IdentifiedOperator
 from .variable import Dim, OutputType, fresh_dim, is_open, open_dim
 
 _LIMIT = 1 << 13
+# Operators whose output sizes are sizes of inputs, or 1, by which sizes are equal and which are 1:
+# another width of a network is nothing new to them.
+_OF_ANY_SIZE = frozenset(
+    "Abs Add And Cast Ceil Celu Clip Cos Div Elu Equal Erf Exp Floor Gelu Gemm Greater "
+    "GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log "
+    "LogSoftmax MatMul Max Mean Min Mish Mul Neg Not Or Pow Reciprocal ReduceMax ReduceMean "
+    "ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Round Selu Sigmoid Sign Sin Softmax "
+    "Softplus Softsign Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where Xor".split()
+)
 # Tuples of tuples of numbers, which the garbage collector leaves out.
 # By the types of the inputs, names of sizes included: the types, where no name in them is new.
 _exact: dict[tuple, tuple] = {}
@@ -33,7 +42,8 @@ def remembered(
     if types is not None:
         return types
     names: dict[str, tuple] = {}
-    key = (dependencies[0], *[_general_form(part, names) for part in dependencies[1:]])
+    general = _general_form if call.op_type in _OF_ANY_SIZE else _named_form
+    key = (dependencies[0], *[general(part, names) for part in dependencies[1:]])
     cached = _general.get(key)
     if cached is None:
         types = tuple(infer(call, outputs, known))
@@ -72,19 +82,32 @@ def _keep(cache: dict, key: Any, types: Any) -> None:
     cache[key] = types
 
 
-def _general_form(part: Any, names: dict[str, tuple]) -> Any:
+def _named_form(part: Any, names: dict[Dim, tuple]) -> Any:
     """A part of a description with slots for the names of sizes."""
     if part is None or len(part) != 2:
         return part
     return part[0], _sizes(part[1], names)
 
 
+def _general_form(part: Any, names: dict[Dim, tuple]) -> Any:
+    """A part of a description with slots for all sizes but 0 and 1."""
+    if part is None or len(part) != 2:
+        return part
+    for d in part[1]:
+        if d not in names and isinstance(d, int) and d > 1:
+            names[d] = len(names), None
+    return _named_form(part, names)
+
+
 def _sizes(dims: Any, names: Any) -> Any:
-    return tuple([d if isinstance(d, int) else names.get(d) or _slot(d, names) for d in dims])
+    return tuple([names.get(d) or (d if isinstance(d, int) else _slot(d, names)) for d in dims])
 
 
 def _slot(name: Any, names: Any) -> Any:
-    """The key of a symbolic size: its number, in order of appearance, and whether it may be 1."""
+    """The key of a symbolic size: its number, in order of appearance, and whether it may be 1.
+
+    In the place of the latter a size that is a number has None.
+    """
     return names.setdefault(name, (len(names), is_open(name)))
 
 
