@@ -36,8 +36,56 @@ def test_sizes_that_differ_are_another_signature(inferred):
     n, m = pd.Variable(["n", 1]), pd.Variable(["m", 1])
     same, other = pd.concat([n, n], axis=1), pd.concat([n, m], axis=1)
     assert same.dims == ("n", 2) and other.dims[1] == 2
-    pd.tanh(pd.Variable([2])), pd.tanh(pd.Variable([3])), pd.tanh(pd.Variable([2], dtype="float64"))
+    pd.tanh(pd.Variable([2])), pd.tanh(pd.Variable([1])), pd.tanh(pd.Variable([2], dtype="float64"))
     assert len(inferred) == 5
+
+
+def fed(*shapes):
+    return [pd.Variable.of(shape, np.float32) for shape in shapes]
+
+
+# name: an op of Variables, the same of arrays, shapes of n, m and k
+WIDTHS = {
+    "add": (pd.add, np.add, lambda n, m, k: [(n, m), (m,)]),
+    "add ones": (pd.add, np.add, lambda n, m, k: [(n, 1), (1, m)]),
+    "matmul": (pd.matmul, np.matmul, lambda n, m, k: [(n, m), (m, k)]),
+    "batched": (pd.matmul, np.matmul, lambda n, m, k: [(n, 1, m, k), (m, k, n)]),
+    "where": (
+        lambda a, b, c: pd.where(a > 0, b, c),
+        np.where,
+        lambda n, m, k: [(n, 1, k), (m, 1), (1,)],
+    ),
+    "sum": (lambda x: pd.reduce_sum(x, [1]), lambda x: x.sum(1), lambda n, m, k: [(n, m, k)]),
+    "transpose": (
+        lambda x: pd.transpose(x, [2, 0, 1]),
+        lambda x: x.transpose(2, 0, 1),
+        lambda n, m, k: [(n, m, k)],
+    ),
+    "squeeze": (lambda x: pd.squeeze(x, [1]), lambda x: x.squeeze(1), lambda n, m, k: [(n, 1, k)]),
+}
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_other_sizes_of_an_operator_are_not_inferred_again(name, inferred):
+    op, reference, shapes = WIDTHS[name]
+    for n, m, k in [(2, 3, 4), (5, 6, 7), (9, 8, 4)]:
+        given = shapes(n, m, k)
+        assert op(*fed(*given)).dims == reference(*[np.zeros(s) for s in given]).shape
+        first = len(inferred) if n == 2 else first
+    assert len(inferred) == first
+    for sizes in [(3, 3, 3), (2, 1, 3), (1, 1, 1), (3, 2, 2)]:  # other ones are equal, or 1
+        given = shapes(*sizes)
+        assert op(*fed(*given)).dims == reference(*[np.zeros(s) for s in given]).shape
+
+
+def test_sizes_that_do_not_fit_are_refused_each_time(inferred):
+    n, m = pd.Variable(["n"]), pd.Variable(["m"])
+    pd.add(n, m)  # they may be equal at run time
+    for a, b in [(2, 3), (4, 5), (2, 3)]:
+        with pytest.raises(pd.ShapeError, match=rf"{a}.*{b}|ncompatible"):
+            pd.add(*fed((a,), (b,)))
+        with pytest.raises(pd.ShapeError):
+            pd.matmul(*fed((7, a), (b, 7)))
 
 
 def test_sizes_that_are_new_are_new_each_time(inferred):
