@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from ..gradients import zeros
 from ..graph.errors import GraphError, NotComputed
-from ..graph.node import Node
+from ..graph.node import Block, Node
 from ..graph.site import site_text
 from ..graph.variable import Variable, describe
 from ..run.structure import FED, STATE, Structure
@@ -141,6 +141,13 @@ class Trace(Structure):
                 if y is not None:
                     numbers[y] = self._count
                     outputs.append((node, y, self._count))
+
+    def _add_block(self, name: str, block: Block) -> None:
+        """Append the body of a loop, where nothing is held and no gradient is told apart."""
+        flows, outputs = self._flows, self._outputs
+        self._flows, self._outputs = [], []
+        super()._add_block(name, block)
+        self._flows, self._outputs = flows, outputs
 
     def _number(self, v: Variable) -> int:
         """The number of a Variable; a read of state has that of the state."""
