@@ -62,7 +62,7 @@ class Plan:
         """Return the values of the fetches on the leaves of a trace; store the updates."""
         leaves = trace.leaves
         arrays = [leaves[k].eager_value for k in self.fed]
-        draws = [
+        draws = self.draws and [
             trace.draws[s] if recorded else s
             for s, recorded in zip(self.draws, self.recorded, strict=True)
         ]

@@ -17,7 +17,7 @@ from ..graph.other_words import LAYER, Signature, check_arguments, place
 from ..graph.recording import not_recording, recorder
 from ..graph.site import user_site
 from ..graph.variable import Shape, Variable, as_dim
-from ..graph.whole import on_failure, whole
+from ..graph.whole import Whole, on_failure, whole
 from ..ops.mode import in_mode
 from ..run.session import default_session
 from .hooks import Called, Hook, HookHandle, P, PreHook, R
@@ -86,32 +86,32 @@ class Layer(Structure):
                 return cast(Any, output)
         return layer._call(layer._hooked_forward if hooked else layer.forward, inputs, kwargs)
 
-    @whole
     def _call(self, function, inputs, kwargs):
         """Call a function in this layer's mode and under its name."""
         prefix = self._prefix or self._fix_prefix()
-        recording, outer = recorder(), None
-        if recording is not None:
-            outer = recording.line
-            # of layers of ours, the outermost; in a user's forward() each op has a line of its own
-            recording.line = (outer or user_site()) if self._is_ours else None
-            inputs, kwargs = recording.arguments(inputs, kwargs)
-            recording.begin(prefix)
-            watched = recording.watch(self._is_ours)
-        open_prefix(prefix)
-        try:
-            with in_mode(self.training):
-                output = function(*inputs, **kwargs)
-                if not self._is_called or self._is_strict:
-                    self._note_call()
-                if recording is not None and self._is_ours:
-                    given = inputs if not kwargs and function == self.forward else ()
-                    output = recording.learned(self, given, output, watched)
-                return output
-        finally:
-            close_prefix()
+        recording, outer, watched = recorder(), None, None
+        with Whole():
             if recording is not None:
-                recording.line, recording.watched = outer, watched
+                outer = recording.line
+                # of layers of ours, the outermost; in a user's forward() each op has its own line
+                recording.line = (outer or user_site()) if self._is_ours else None
+                inputs, kwargs = recording.arguments(inputs, kwargs)
+                recording.begin(prefix)
+                watched = recording.watch(self._is_ours)
+            open_prefix(prefix)
+            try:
+                with in_mode(self.training):
+                    output = function(*inputs, **kwargs)
+                    if not self._is_called or self._is_strict:
+                        self._note_call()
+                    if recording is not None and self._is_ours:
+                        given = inputs if not kwargs and function == self.forward else ()
+                        output = recording.learned(self, given, output, watched)
+                    return output
+            finally:
+                close_prefix()
+                if recording is not None:
+                    recording.line, recording.watched = outer, watched
 
     def _hooked_forward(self, *inputs, **kwargs):
         for before in list(self._pre_hooks.values()):

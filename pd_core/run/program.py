@@ -100,7 +100,9 @@ class Program:
             values.start(self)
         streams = self.draws if draws is None else draws
         rows = values.draw_rows(streams, steps) if streams else None
-        drawn = [(v(), initial_value(values.seed, v(), v().initial)) for v in self.redrawn]
+        drawn = self.redrawn and [
+            (v(), initial_value(values.seed, v(), v().initial)) for v in self.redrawn
+        ]
         if self.updated:
             values.version += 1
         results: list[Any] = []
