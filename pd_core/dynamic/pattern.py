@@ -59,9 +59,7 @@ class Pattern:
         places: dict[Variable, int] = {}
         self.nodes: list[tuple] = []
         for node in trace.order:
-            inputs = [
-                -1 if x is None else places.setdefault(x, len(places)) for x in node.inputs
-            ]
+            inputs = [-1 if x is None else places.setdefault(x, len(places)) for x in node.inputs]
             living = [None if r is None else r() for r in node.alive]
             outputs = [-1 if y is None else places.setdefault(y, len(places)) for y in living]
             is_call = type(node) is RecordedCall
@@ -116,11 +114,13 @@ class Pattern:
                 or (type(node) is RecordedNode and not node.form.blocks and not node.form.effects)
                 for node in trace.order
             )
+            and all(v.eager_value is None or v.__dict__.get("value") is None for v in trace.leaves)
             and all(
-                v.eager_value is None or v.__dict__.get("value") is None for v in trace.leaves
+                v.eager_value is None or v.node is None or v in trace.leaves
+                for node in trace.order
+                for v in node.inputs
+                if v is not None
             )
-            and all(v.eager_value is None or v.node is None or v in trace.leaves
-                for node in trace.order for v in node.inputs if v is not None)
         )
 
     def match(self, targets: Sequence[Variable], state: Any) -> "Matched | None":
@@ -145,7 +145,8 @@ class Pattern:
                     return None
             elif node.form is not what or node.tracked is not flow:
                 return None
-            x = attributes = None  # references count here
+            x = None  # references count here
+            attributes = {}
             for reference, (place, uses, is_tracked) in zip(node.alive, outputs, strict=True):
                 y = None if reference is None else reference()
                 if y is None or place < 0:
@@ -234,9 +235,7 @@ class Patterns:
 class Matched(Trace):
     """A trace that is known by its pattern."""
 
-    def __init__(
-        self, pattern: Pattern, nodes: Sequence[Any], found: Sequence[Variable]
-    ) -> None:
+    def __init__(self, pattern: Pattern, nodes: Sequence[Any], found: Sequence[Any]) -> None:
         self.pattern, self.through = pattern, pattern.through
         self.order, self._found = nodes, found
         self.key, self.flows, self.sizes = pattern.key, pattern.flows, pattern.sizes

@@ -133,9 +133,7 @@ class Plans:
             return plan
         return self._found(compiler, name, trace, make)
 
-    def _found(
-        self, compiler: Compiler, name: tuple, trace: Trace, make: Make | None
-    ) -> Plan:
+    def _found(self, compiler: Compiler, name: tuple, trace: Trace, make: Make | None) -> Plan:
         cache = compiler.cache
         key: tuple = ("plan", name, cache.number(trace.key), tuple(map(ref, trace.states)))
         plan = cache.get(key)

@@ -55,7 +55,7 @@ class RecordedCall:
 
     def results(self) -> list[Variable]:
         """Return the results of the op that are no arguments; they are made here, once."""
-        results = []
+        results: list[Variable] = []
         for output in self.template.outputs:
             v = _new(RecordedVariable)
             attributes = v.__dict__
@@ -115,7 +115,7 @@ class RecordedCall:
                 if type(v) is RecordedVariable:
                     if v.__dict__["node"] is self:
                         v.__dict__["node"] = node
-                    v.__class__ = Variable
+                    v.__class__ = Variable  # type: ignore[assignment]
         return nodes
 
 
@@ -123,7 +123,7 @@ class RecordedVariable(Variable):
     """The result of a RecordedCall, until somebody asks for its node."""
 
     @property
-    def node(self) -> Any:  # type: ignore[override]
+    def node(self) -> Any:
         """The node that computes it; None once it is computed."""
         node = self.__dict__["node"]
         if type(node) is RecordedCall:

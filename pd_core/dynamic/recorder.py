@@ -15,7 +15,7 @@ from ..graph.nested import variables_in
 from ..graph.node import Node, refined, typed
 from ..graph.owned import Owned
 from ..graph.recording import as_number, record_with, recorder
-from ..graph.site import user_site
+from ..graph.site import Site, user_site
 from ..graph.variable import Inputs, Variable, constant
 from ..run.exchange import draw_seed
 from ..run.session import Session
@@ -52,7 +52,8 @@ class Recorder:
 
     def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
         self.state, self.gradients, self.immediate = state, gradients, immediate
-        self.inside, self.site, self.line = False, None, None
+        self.inside, self.line = False, None
+        self.site: Site | None = None
         self.outer: Recorder | None = None  # what recorded before
         self.ended = False
         # what the running call of a layer adds: replayed calls, and None for all else

@@ -45,7 +45,7 @@ def _may_repeat(layer: Any) -> bool:
 
 
 def note_repeat(
-    layer: Any, calls: Sequence[tuple | None] | None, x: Any, output: Any
+    layer: Any, calls: Sequence[Any] | None, x: Any, output: Any
 ) -> tuple[Template, Sequence[Variable]] | None:
     """Return the template of all that a call with the input x has added, and its Variables.
 

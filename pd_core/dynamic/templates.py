@@ -157,8 +157,7 @@ _next_kind = count(-16, -1)  # below the kinds of leaves
 def key_of(
     function: Callable, args: Sequence, kwargs: Mapping[str, Any]
 ) -> tuple[tuple | None, list[Variable]]:
-    """Return what decides the nodes that a call adds, None if more does, and its Variables.
-    """
+    """Return what decides the nodes that a call adds, None if more does, and its Variables."""
     key: list[Any] = [function, mode()]
     variables: list[Variable] = []
     if kwargs:

@@ -69,7 +69,9 @@ class Trace(Structure):
             # a copy, for other threads add to it
             self.assigned = [(v, p) for v, p in list(pending.items()) if p.node in seen]
             self._reach([p.value for _, p in self.assigned], seen)
-        self.order = sorted(seen, key=_SERIAL)  # a node is younger than those that it needs
+        self.order: Sequence[Any] = sorted(
+            seen, key=_SERIAL
+        )  # a node is younger than those that it needs
         self._uses: dict[int, int] = defaultdict(int)  # by number: inputs of nodes in the trace
         self._outputs: list[tuple[Any, Variable, int]] = []  # those that there are
         self._flows: list[int] = []  # of each node what has gradients
@@ -209,7 +211,7 @@ class Trace(Structure):
         """Return the Variables that gradients flow to from the targets."""
         reached = {v for v in self.targets if v.tracked}
         for node in reversed(self.order):
-            kind = type(node)
+            kind: Any = type(node)
             if kind is RecordedNode or kind is RecordedCall:
                 if not node.tracked or not _is_any(node.alive, reached):
                     continue

@@ -16,7 +16,6 @@ from ..graph.variable import Variable
 from ..graph.whole import on_failure
 from ..run.session import default_session
 
-
 Activation = str | Callable[[Variable], Variable] | None
 # what `W` takes
 Parameter = str | Variable | Callable | np.ndarray | dict[str, Any] | Owned | None
@@ -68,8 +67,8 @@ def parameter(spec: Bias, default_name: str, shape: Sequence[int]) -> Variable:
     ShapeError if a given Variable has another shape; TypeError if the spec is none of the forms.
     """
     if isinstance(spec, Owned):
-        spec.built = spec.create(shape)
-        return spec.built
+        v = spec.built = spec.create(shape)
+        return v
     if isinstance(spec, Variable):
         if spec.shape != tuple(shape):
             raise ShapeError(f"parameter {spec.name!r} is {list(spec.shape)}, not {list(shape)}")

@@ -16,9 +16,9 @@ if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-import pd_core as pd  # noqa: E402
+import pd_core as pd
 
 BATCH = 128
 RNG = np.random.default_rng(0)
@@ -108,9 +108,7 @@ def alternating(sides, blocks):
 
 def steps(blocks):
     """Training steps and observations."""
-    batches = [
-        (RNG.random((BATCH, 784), np.float32), RNG.integers(0, 10, BATCH)) for _ in range(8)
-    ]
+    batches = [(RNG.random((BATCH, 784), np.float32), RNG.integers(0, 10, BATCH)) for _ in range(8)]
     observations = [RNG.random((1, 4), np.float32) for _ in range(50)]
     static = static_step(), static_policy()
     with pd.guard():
@@ -137,9 +135,7 @@ def first_step(width, optimizer):
     start = time.process_time()
     with pd.fresh():
         x, y = pd.Variable([None, 64]), pd.Variable([None], dtype="int64")
-        net = pd.nn.Sequential(
-            pd.nn.FC(width, "relu"), pd.nn.FC(width, "relu"), pd.nn.FC(10)
-        )
+        net = pd.nn.Sequential(pd.nn.FC(width, "relu"), pd.nn.FC(width, "relu"), pd.nn.FC(10))
         loss = loss_of(net(x), y)
         pd.eval([optimizer.minimize(loss), loss], {x: batch[0], y: batch[1]})
         return (time.process_time() - start) * 1e3

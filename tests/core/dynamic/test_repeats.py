@@ -49,9 +49,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_layer_that_has_changed_is_called_anew(name):
-    net = pd.nn.Sequential(
-        pd.nn.FC(5, "tanh"), pd.nn.ReLU(), pd.nn.Sequential(pd.nn.FC(2))
-    )
+    net = pd.nn.Sequential(pd.nn.FC(5, "tanh"), pd.nn.ReLU(), pd.nn.Sequential(pd.nn.FC(2)))
     before = [check(net) for _ in range(3)]
     CHANGES[name](net)
     after = [check(net) for _ in range(3)]

@@ -14,7 +14,12 @@ ATTRIBUTES = {
     *("eager_value", "source", "tracked", "literal"),  # while values are at hand
     *("options", "feed", "storage", "history"),  # records
 }
-NOT_ITS_OWN = {"content", "type_key", "state_key", "attached"}  # caches, and what `Attached` keeps with it
+NOT_ITS_OWN = {
+    "content",
+    "type_key",
+    "state_key",
+    "attached",
+}  # caches, and what `Attached` keeps with it
 
 
 def test_variables_have_sixteen_attributes():
