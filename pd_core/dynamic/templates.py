@@ -44,8 +44,8 @@ class Template:
 
     The indices are those of a list of the constants, the Variables of the call, and the outputs
     that are read, in this order. `flows` are masks of the Variables whose gradients each node has,
-    and `flow` those of any result. `outputs` are the results that the nodes compute, and `places` their
-    indices.
+    and `flow` those of any result. `outputs` are the results that the nodes compute, and `places`
+    their indices.
 
     `scopes` are the namespaces of the nodes; None where they are that of the call.
 

@@ -9,73 +9,14 @@ from .variable import Dim, OutputType, fresh_dim, is_open, open_dim
 _LIMIT = 1 << 13
 # Operators whose output sizes are sizes of inputs, or 1, by which sizes are equal and which are 1:
 # another width of a network is nothing new to them.
-_OF_ANY_SIZE = frozenset(
-    [
-        "Abs",
-        "Add",
-        "And",
-        "Cast",
-        "Ceil",
-        "Celu",
-        "Clip",
-        "Cos",
-        "Div",
-        "Elu",
-        "Equal",
-        "Erf",
-        "Exp",
-        "Floor",
-        "Gelu",
-        "Gemm",
-        "Greater",
-        "GreaterOrEqual",
-        "HardSigmoid",
-        "HardSwish",
-        "Identity",
-        "IsInf",
-        "IsNaN",
-        "LeakyRelu",
-        "Less",
-        "LessOrEqual",
-        "Log",
-        "LogSoftmax",
-        "MatMul",
-        "Max",
-        "Mean",
-        "Min",
-        "Mish",
-        "Mul",
-        "Neg",
-        "Not",
-        "Or",
-        "Pow",
-        "Reciprocal",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "ReduceSumSquare",
-        "Relu",
-        "Round",
-        "Selu",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Softmax",
-        "Softplus",
-        "Softsign",
-        "Sqrt",
-        "Squeeze",
-        "Sub",
-        "Sum",
-        "Tanh",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-        "Xor",
-    ]
+_ANY = (
+    "Abs Add And Cast Ceil Celu Clip Cos Div Elu Equal Erf Exp Floor Gelu Gemm Greater "
+    "GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual "
+    "Log LogSoftmax MatMul Max Mean Min Mish Mul Neg Not Or Pow Reciprocal ReduceMax "
+    "ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Round Selu Sigmoid Sign "
+    "Sin Softmax Softplus Softsign Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where Xor"
 )
+_OF_ANY_SIZE = frozenset(_ANY.split())
 # Tuples of tuples of numbers, which the garbage collector leaves out.
 # By the types of the inputs, names of sizes included: the types, where no name in them is new.
 _exact: dict[tuple, tuple] = {}
