@@ -88,9 +88,9 @@ class Layer(Structure):
 
     def _call(self, function, inputs, kwargs):
         """Call a function in this layer's mode and under its name."""
-        prefix = self._prefix or self._fix_prefix()
         recording, outer, watched = recorder(), None, None
         with Whole():
+            prefix = self._prefix or self._fix_prefix()
             if recording is not None:
                 outer = recording.line
                 # of layers of ours, the outermost; in a user's forward() each op has its own line
