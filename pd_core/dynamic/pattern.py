@@ -105,7 +105,7 @@ class Pattern:
         """Return whether all that decides about a trace is in its pattern."""
         sources = trace.reads.values()
         return (
-            not (trace.assigned or trace.draws or trace.constants or trace._ends)
+            not (trace.assigned or trace.draws or trace.constants or trace.ends)
             and len(set(sources)) == len(sources)
             and all(v.eager_value is not None or v in sources for v in trace.leaves)
             and not any(v.options.row_sparse for v in sources)
@@ -252,7 +252,7 @@ class Matched(Trace):
                 self.leaves.append(source)
                 self.states.append(source)
         self.assigned, self.updates, self.draws, self.read_elsewhere = [], [], [], []
-        self.constants, self._ends = {}, []
+        self.constants, self.ends = {}, []
 
     def number(self, v: Variable) -> int:
         """Return the number of a Variable in the key."""

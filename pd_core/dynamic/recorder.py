@@ -160,7 +160,7 @@ class Recorder:
             template, variables = found
             output = self._replayed(template, variables)
         if watched is not None:
-            own = None if found is None else (*found, output, layer._prefix)
+            own = None if found is None else (*found, output, vars(layer)["_prefix"])
             watched.append(own)
         return output
 
@@ -182,11 +182,13 @@ class Recorder:
         template, wiring = found
         read = self.state.read
         variables = tuple([x if v is None else read(v) for v in wiring])
-        result, call = template.replay(variables, not self.gradients, (layer._prefix, site))
+        result, call = template.replay(
+            variables, not self.gradients, (vars(layer)["_prefix"], site)
+        )
         self._bound(call)
         if self.watched is not None:
             given = [x if v is None else v for v in wiring]
-            self.watched.append((template, given, result, layer._prefix))
+            self.watched.append((template, given, result, vars(layer)["_prefix"]))
         return result
 
     def _bound(self, node: RecordedNode | RecordedCall) -> None:

@@ -13,8 +13,6 @@ from .recorded_node import type_key
 from .templates import Template, joined
 
 _MOST = 64  # types of inputs of a layer
-# Types of attributes that may be changed without an assignment.
-_MUTABLE = list, dict, set, bytearray
 
 # The template, and the Variables that it is replayed on: None for the input.
 Repeat = tuple[Template, tuple[Variable | None, ...]]
@@ -28,20 +26,7 @@ class Repeats(dict[tuple, Repeat]):
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
-        self.below = [(layer.__dict__, layer._repeats) for layer in layers]
-
-
-def _may_repeat(layer: Any) -> bool:
-    """Return whether what a layer adds follows from its attributes, and these from assignments."""
-    return (
-        layer._is_ours
-        and layer._is_called
-        and not (layer._is_strict or layer._held or layer._hooks or layer._pre_hooks)
-        and all(isinstance(child._repeats, Repeats) for child in layer._layers.values())
-        and not any(
-            isinstance(value, _MUTABLE) for name, value in vars(layer).items() if name[0] != "_"
-        )
-    )
+        self.below = [(vars(layer), vars(layer)["_repeats"]) for layer in layers]
 
 
 def note_repeat(
@@ -54,7 +39,8 @@ def note_repeat(
     """
     if not calls or None in calls or not _is_input(x) or calls[-1][2] is not output:
         return None
-    if not _may_repeat(layer):
+    below = list(vars(layer)["_layers"].values())
+    if not all(isinstance(vars(each)["_repeats"], Repeats) for each in below):
         return None
     if len(calls) == 1:
         template, variables = calls[0][:2]
@@ -64,9 +50,9 @@ def note_repeat(
         return None
     if any(v is not x and v.initial is None for v in variables):
         return None
-    repeats = layer._repeats
+    repeats = vars(layer)["_repeats"]
     if not isinstance(repeats, Repeats) or not _is_valid(repeats):
-        repeats = layer.__dict__["_repeats"] = Repeats(list(layer._layers.values()))
+        repeats = layer.__dict__["_repeats"] = Repeats(below)
     if len(repeats) >= _MOST:
         repeats.clear()
     wiring = tuple([None if v is x else v for v in variables])
@@ -76,7 +62,7 @@ def note_repeat(
 
 def find_repeat(layer: Any, x: Any) -> Repeat | None:
     """Return what a call with the input x adds, None if there was no such call."""
-    repeats = layer._repeats
+    repeats = vars(layer)["_repeats"]
     if not _is_input(x) or not _is_valid(repeats):
         return None
     return repeats.get((x.__dict__.get("type_key") or type_key(x), x.literal))

@@ -61,7 +61,7 @@ class Trace(Structure):
         self._begin(set(), False)
         self._storage, pending = state.storage, state.pending
         self.targets, self.through = list(dict.fromkeys(targets)), through
-        self._ends: list[Variable] = []  # leaves where an earlier `backward` ended the graph
+        self.ends: list[Variable] = []  # leaves where an earlier `backward` ended the graph
         seen: set[Node] = set()
         self._reach(self.targets, seen)
         self.assigned = []
@@ -160,7 +160,7 @@ class Trace(Structure):
             value = v.eager_value
         if value is not None:
             if v.history.ended:
-                self._ends.append(v)
+                self.ends.append(v)
             if "value" in attributes or v in numbers:
                 return super()._number(v)
             dims = v.dims
@@ -268,7 +268,7 @@ class Trace(Structure):
 
     def stale(self) -> dict[Variable, Variable]:
         """Return the Variables whose gradients would flow to where the graph ended, with that."""
-        stale = {v: v for v in self._ends}
+        stale = {v: v for v in self.ends}
         if not stale:
             return stale
         for node in self.nodes:

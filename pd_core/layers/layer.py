@@ -105,7 +105,8 @@ class Layer(Structure):
                     if not self._is_called or self._is_strict:
                         self._note_call()
                     if recording is not None and self._is_ours:
-                        given = inputs if not kwargs and function == self.forward else ()
+                        same = not kwargs and function == self.forward and self._may_repeat()
+                        given = inputs if same else ()
                         output = recording.learned(self, given, output, watched)
                     return output
             finally:

@@ -270,6 +270,18 @@ class Structure(Part):
         if self._is_strict:
             self._check_filled()
 
+    def _may_repeat(self):
+        """Whether what it adds follows from its attributes, and these from assignments."""
+        return (
+            self._is_called
+            and not (self._is_strict or self._held)
+            and not any(
+                isinstance(value, (list, dict, set))
+                for name, value in vars(self).items()
+                if name[0] != "_"
+            )
+        )
+
     def _is_whole(self):
         """Whether a parameter that it does not have will not be built by the next call."""
         return self._is_called or (self._only_holds and self._is_ours)
