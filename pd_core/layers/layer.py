@@ -22,6 +22,7 @@ from ..ops.mode import in_mode
 from ..run.session import default_session
 from .hooks import Called, Hook, HookHandle, P, PreHook, R
 from .parameter import Owned, Parameter, initial, parameter
+from .renaming import NameMap, Transposed, Transposes, renamed
 from .structure import Structure, check_shape
 from .summary import summary
 
@@ -272,7 +273,13 @@ class Layer(Structure):
         session = default_session()
         return {name: session.val(v) for name, v, _ in self._named_variables()}
 
-    def load_dict(self, values: Mapping[str, ArrayLike], strict: bool = True) -> Misfits:
+    def load_dict(
+        self,
+        values: Mapping[str, ArrayLike],
+        strict: bool = True,
+        mapping: NameMap = None,
+        transpose: Transposed = None,
+    ) -> Misfits:
         """Set parameters and buffers in the default session to these values, {`hidden.W`: array}.
 
         A value for what is not built yet is kept and becomes its initial value. Names that are
@@ -280,8 +287,23 @@ class Layer(Structure):
         built yet, in the call that builds it. With strict=False what fits is loaded, and they are
         returned, as (missing, unexpected); see `unused_values`, too. ShapeError for another shape.
         After an error nothing is changed.
+
+        `mapping` is for values under other names: {name in the values: name here}, a list of
+        (pattern, replacement) pairs of regular expressions, which are substituted one after the
+        other, or a function of the name; None instead of a name leaves the value out. `transpose`
+        has patterns of names in the values whose matrices are transposed, or {pattern: order of the
+        axes}. For PyTorch's layers there is `pd.interchange.from_pytorch`.
         """
-        return self._load(values, strict)
+        who = f"{type(self).__name__}.load_dict"
+        if not isinstance(values, Mapping):
+            raise TypeError(f"{who}: takes a dict of values by name, not a {type(values).__name__}")
+        for key in values:
+            if not isinstance(key, str):
+                raise TypeError(f"{who}: names are text, not {key!r}")
+        order = Transposes(who, transpose, list(values))
+        origins = renamed(who, list(values), mapping, strict)
+        found = {new: order.apply(name, values[name]) for new, name in origins.items()}
+        return self._load(found, strict, who, origins)
 
     def unused_values(self) -> dict[str, np.ndarray]:
         """Return the loaded values of what is not built, or is in no layer: {name: array}."""

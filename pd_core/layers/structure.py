@@ -17,6 +17,7 @@ from ..graph.names import close_prefix, current_namespace, names, open_prefix, o
 from ..graph.variable import Variable
 from ..graph.whole import on_failure
 from ..run.session import default_session
+from ..storage.small_floats import is_small_float
 from .held import Part, held, is_stored, may_hold
 from .parameter import free_name
 
@@ -120,7 +121,8 @@ class Structure(Part):
     def _hand_over(self, name, child):
         """Give a child the values that were loaded for it before."""
         for key in [k for k in self._loaded if k.startswith(f"{name}.")]:
-            child._load({key.removeprefix(f"{name}."): self._loaded.pop(key)}, False)
+            value = self._loaded.pop(key)
+            child._load({key.removeprefix(f"{name}."): value}, False, "load_dict")
 
     def _is_homeless(self):
         """Whether no layer has it, or the one whose list it was in has it no more."""
@@ -298,28 +300,36 @@ class Structure(Part):
 
     # ---- values
 
-    def _load(self, values: Mapping[str, ArrayLike], strict: bool) -> Misfits:
-        """Set what is built, and keep the other values for what will be."""
-        who = f"{type(self).__name__}.load_dict"
-        if not isinstance(values, Mapping):
-            raise TypeError(f"{who}: takes a dict of values by name, not a {type(values).__name__}")
+    def _load(
+        self,
+        values: Mapping[str, ArrayLike],
+        strict: bool,
+        who: str,
+        origins: Mapping[str, str] | None = None,
+    ) -> Misfits:
+        """Set what is built, and keep the other values for what will be.
+
+        `origins` are the names that values have where they come from, which errors name.
+        """
+        origin = (origins or {}).get
         built: dict[Variable, np.ndarray] = {}
         later: list[tuple[Structure, str, np.ndarray]] = []
         unexpected: list[str] = []
+        wrong: list[str] = []
         for key, value in values.items():
-            if not isinstance(key, str):
-                raise TypeError(f"{who}: names are text, not {key!r}")
             layer, name = self._owner(key)
-            v, array = layer._parts()[1].get(name), np.array(value)
-            if array.dtype.kind not in "fiub":
-                raise DTypeError(f"{who}: the value of {key} is {array.dtype}, not numbers")
+            v, array = layer._parts()[1].get(name), as_numbers(who, origin(key, key), value)
             if v is not None:
-                check_shape(v.name, array, v.dims)
+                text = shape_text(v.name, array, v.dims, origin(key, key))
+                wrong += [text] if text else []
                 built[v] = array
                 continue
             later.append((layer, name, array))
             if layer._is_whole():
-                unexpected.append(key)
+                unexpected.append(origin(key, key))
+        if wrong:
+            rest = [f"  {text}" for text in wrong[1:]]
+            raise ShapeError("\n".join([f"{who}: {wrong[0]}", *rest]))
         missing = [name for name, v, _ in self._named_variables() if v not in built]
         misfits = Misfits(missing, unexpected)
         if strict and any(misfits):
@@ -389,8 +399,29 @@ def _snake_case(name):
 
 def check_shape(name: str, value: np.ndarray, shape: Iterable[Any]) -> None:
     """Check that a loaded value has the shape of its variable."""
-    if value.shape != tuple(shape):
-        raise ShapeError(f"{name}: a value of {list(value.shape)} is loaded, it is {list(shape)}")
+    text = shape_text(name, value, shape)
+    if text:
+        raise ShapeError(text)
+
+
+def shape_text(name: str, value: np.ndarray, shape: Iterable[Any], origin: str = "") -> str:
+    """Return what an error says of a value of another shape than its variable, or nothing."""
+    wanted = tuple(shape)
+    if value.shape == wanted:
+        return ""
+    text = f"{name}: a value of {list(value.shape)} is loaded, it is {list(wanted)}"
+    text += ", as its transpose" if value.T.shape == wanted else ""
+    return text + (f" ({origin!r} of the values)" if origin else "")
+
+
+def as_numbers(who: str, key: str, value: ArrayLike) -> np.ndarray:
+    """Return a copy of a value as an array of numbers, bfloat16 and the like as float32."""
+    array = np.array(value)
+    if is_small_float(array.dtype):
+        return array.astype(np.float32)
+    if array.dtype.kind not in "fiub":
+        raise DTypeError(f"{who}: the value of {key} is {array.dtype}, not numbers")
+    return array
 
 
 def _copied_structure(layer, new, memo):
