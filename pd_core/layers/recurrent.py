@@ -15,7 +15,8 @@ class _Recurrent(Layer):
     """Base of the recurrent layers: `num_layers` of them, in one or both directions.
 
     The parameters of the first are W_l0, R_l0 and B_l0, backwards W_l0_reverse, …: see `pd.lstm`.
-    They begin as `kernel_init`, `recurrent_init` and `bias_init` say, in all layers and directions.
+    They begin as `kernel_init`, `recurrent_init` and `bias_init` say, in all layers and directions;
+    with `bias` False there are no B.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class _Recurrent(Layer):
         kernel_init: Initial = None,
         recurrent_init: Initial = None,
         bias_init: Initial = None,
+        bias: bool = True,
         name: str | None = None,
     ) -> None:
         super().__init__(name)
@@ -41,7 +43,7 @@ class _Recurrent(Layer):
             initializer(kernel_init),
             initializer(recurrent_init),
         )
-        self.bias_init = initializer(bias_init)
+        self.bias_init, self.has_bias = initializer(bias_init), bias
 
     def _arguments(self) -> dict[str, Any]:
         """Return what the function of the layer takes besides x, state and lengths."""
@@ -51,7 +53,11 @@ class _Recurrent(Layer):
             for direction in DIRECTIONS[: 1 + self.bidirectional]
         ]
         inits = {"W": self.kernel_init, "R": self.recurrent_init, "B": self.bias_init}
-        owned = {k: [self.owned(f"{k}_{part}", f) for part in parts] for k, f in inits.items()}
+        owned: dict[str, Any] = {
+            k: [self.owned(f"{k}_{part}", f) for part in parts] for k, f in inits.items()
+        }
+        if not self.has_bias:
+            owned["B"] = False
         sizes = {"num_layers": self.num_layers, "bidirectional": self.bidirectional}
         return {"hidden": self.hidden, "dropout": self.dropout, **sizes, **owned}
 
@@ -59,7 +65,8 @@ class _Recurrent(Layer):
         """Return the sizes."""
         text = f"{self.hidden}, num_layers={self.num_layers}"
         text += ", bidirectional=True" if self.bidirectional else ""
-        return text + (f", dropout={self.dropout}" if self.dropout else "")
+        text += f", dropout={self.dropout}" if self.dropout else ""
+        return text + ("" if self.has_bias else ", bias=False")
 
 
 class RNN(_Recurrent):
@@ -75,10 +82,11 @@ class RNN(_Recurrent):
         kernel_init: Initial = None,
         recurrent_init: Initial = None,
         bias_init: Initial = None,
+        bias: bool = True,
         name: str | None = None,
     ) -> None:
         inits = (kernel_init, recurrent_init, bias_init)
-        super().__init__(hidden, num_layers, bidirectional, dropout, *inits, name)
+        super().__init__(hidden, num_layers, bidirectional, dropout, *inits, bias, name)
         self.act = act
 
     def forward(

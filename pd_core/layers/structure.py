@@ -17,7 +17,7 @@ from ..graph.names import close_prefix, current_namespace, names, open_prefix, o
 from ..graph.variable import Variable
 from ..graph.whole import on_failure
 from ..run.session import default_session
-from ..storage.small_floats import is_small_float
+from ..storage.small_floats import widened
 from .held import Part, held, is_stored, may_hold
 from .parameter import free_name
 
@@ -416,9 +416,7 @@ def shape_text(name: str, value: np.ndarray, shape: Iterable[Any], origin: str =
 
 def as_numbers(who: str, key: str, value: ArrayLike) -> np.ndarray:
     """Return a copy of a value as an array of numbers, bfloat16 and the like as float32."""
-    array = np.array(value)
-    if is_small_float(array.dtype):
-        return array.astype(np.float32)
+    array = widened(np.array(value))
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"{who}: the value of {key} is {array.dtype}, not numbers")
     return array

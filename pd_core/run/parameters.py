@@ -10,6 +10,7 @@ from ..graph.errors import GraphError
 from ..graph.misfits import near
 from ..graph.node import ancestors
 from ..graph.variable import Variable, describe, format_dims
+from ..storage.small_floats import is_float, widened
 from ..storage.tensors import read_tensors, write_tensors
 from .session import Session, default_session
 
@@ -97,7 +98,7 @@ def load(
     if misfits and strict:
         text = "\n".join([f"load: {os.fspath(path)} does not fit", *misfits.values()])
         raise GraphError(text)
-    session.load_values({variables[name]: values[name] for name in fitting})
+    session.load_values({variables[name]: widened(values[name]) for name in fitting})
     return Loaded(
         fitting,
         [name for name in misfits if name not in values],
@@ -142,7 +143,7 @@ def compared(
         if array is None:
             misfits[name] = f"{name} is not in the file"
         elif array.shape == v.dims and (
-            array.dtype == v.dtype or array.dtype.kind == v.dtype.kind == "f"
+            array.dtype == v.dtype or (v.dtype.kind == "f" and is_float(array.dtype))
         ):
             fitting.append(name)
         else:

@@ -27,6 +27,16 @@ def is_small_float(dtype: np.dtype) -> bool:
     return dtype.name in _NAMES.values()
 
 
+def is_float(dtype: np.dtype) -> bool:
+    """Return whether a dtype is one of floats, of NumPy or of these."""
+    return dtype.kind == "f" or is_small_float(dtype)
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """Return an array of these floats as float32, which has all of them; another one as it is."""
+    return array.astype(np.float32) if is_small_float(array.dtype) else array
+
+
 def dtype_named(name: DTypeLike) -> np.dtype:
     """Return the dtype of a name, `"bfloat16"` too; TypeError if there is none."""
     if isinstance(name, str) and name in _NAMES.values():

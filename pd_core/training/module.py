@@ -23,6 +23,7 @@ from ..optimizers.base import Optimizer
 from ..optimizers.named import optimizer_named
 from ..run.parameters import compared
 from ..run.session import default_session
+from ..storage.small_floats import widened
 from ..storage.tensors import write_tensors
 from .evaluate import Metrics
 from .fit import saved
@@ -417,7 +418,7 @@ class Module(Layer):
             raise GraphError("\n".join([f"load: {file} does not fit", *misfits.values()]))
         for text in misfits.values():
             warnings.warn(f"load: {text} ({file})", LoadWarning, stacklevel=2)
-        default_session().load_values({variables[name]: values[name] for name in fitting})
+        default_session().load_values({variables[name]: widened(values[name]) for name in fitting})
         return state if include_state else {}
 
 
