@@ -13,6 +13,16 @@ class Misfits(NamedTuple):
     missing: list[str]
     unexpected: list[str]
 
+    @property
+    def missing_keys(self) -> list[str]:
+        """`missing`, by PyTorch's name."""
+        return self.missing
+
+    @property
+    def unexpected_keys(self) -> list[str]:
+        """`unexpected`, by PyTorch's name."""
+        return self.unexpected
+
     def text(self, who: str, known: Iterable[str] = ()) -> str:
         """Return what an error says of them: each list, and names that may be misspelt.
 
