@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -20,6 +20,7 @@ from ..graph.variable import Shape, Variable, as_dim
 from ..graph.whole import Whole, on_failure, whole
 from ..ops.mode import in_mode
 from ..run.session import default_session
+from . import pickling
 from .hooks import Called, Hook, HookHandle, P, PreHook, R
 from .parameter import Owned, Parameter, initial, parameter
 from .renaming import NameMap, Transposed, Transposes, renamed
@@ -400,11 +401,22 @@ class Layer(Structure):
         """
         return self._copied(_empty, memo)
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+    def __copy__(self) -> NoReturn:
         raise TypeError(
-            f"a layer, {type(self).__name__}, is neither pickled nor copied without its parameters"
-            "\n  hint: save state_dict(), or use copy.deepcopy()"
+            f"a layer, {type(self).__name__}, is not copied without its parameters"
+            "\n  hint: use copy.deepcopy()"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle has of the layer: settings, names, and values in the session.
+
+        Where it is unpickled its variables have the same names, or new ones beside a layer that has
+        them. TypeError for an attribute that cannot be pickled.
+        """
+        return pickling.state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        pickling.set_state(self, state)
 
 
 place(Layer, LAYER)

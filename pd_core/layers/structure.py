@@ -199,9 +199,13 @@ class Structure(Part):
             name = self._namespace + self._given_name.strip("/")
         else:
             name = free_name(_snake_case(type(self).__name__) + "_", self._namespace)
-        self._prefix = prefix = _Prefix(f"{name}/")
-        prefix.layer = ref(self)
         on_failure(vars(self).update, {"_prefix": None})
+        return self._set_prefix(name)
+
+    def _set_prefix(self, name):
+        prefix = _Prefix(f"{name}/")
+        prefix.layer = ref(self)
+        vars(self)["_prefix"] = prefix
         return prefix
 
     def _name_of(self, child):

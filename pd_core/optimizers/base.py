@@ -310,8 +310,7 @@ class Optimizer:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings and the state in the session in force, to be pickled."""
-        own = {k: v for k, v in vars(self).items() if k not in ("_settings", "_inherited")}
-        return {**own, "_inherited": states.Inherited(dict(self.state()), {})}
+        return states.pickled(self)
 
     def scaled(self, factor: Variable) -> Self:
         """Return the same optimizer with all learning rates times a scalar.

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.errors import GraphError, ShapeError
 from ..graph.misfits import Misfits
+from ..graph.names import names
+from ..graph.pickled import PickledName, check_picklable, pickled_name
 from ..graph.update import Update
 from ..graph.variable import Dims, Variable, describe
 from ..run.session import Session, default_session
@@ -159,7 +161,7 @@ class Inherited:
         for key, value in self.values.items():
             if isinstance(key, tuple):
                 w, name = key
-                key = state_name(self.copies.get(id(w), w), name)
+                key = state_name(self.copies.get(id(w), w), name)  # a PickledName has a name, too
             named[key] = value
         return named
 
@@ -167,11 +169,50 @@ class Inherited:
         """Return groups of the copies of their members."""
         copies = self.copies
         return tuple(
-            replace(g, params=tuple([copies.get(id(w), w) for w in g.params]))
+            replace(g, params=tuple([_found(copies.get(id(w), w)) for w in g.params]))
             if isinstance(g.params, tuple)
             else g
             for g in groups
         )
+
+
+def _found(w):
+    """Return a parameter of a group; that of a pickled name."""
+    if not isinstance(w, PickledName):
+        return w
+    v = names().variables.get(w.name)
+    if v is None:
+        raise GraphError(
+            f"a group of an optimizer has the parameter {w.name}, which is not there yet\n"
+            "  hint: unpickle or build the layer that has it, too"
+        )
+    return v
+
+
+def pickled(optimizer: Any) -> dict[str, Any]:
+    """Return the settings and the state of an optimizer in the session in force, to be pickled.
+
+    Parameters are in it by their names. TypeError for a setting that cannot be pickled.
+    """
+    who = type(optimizer).__name__
+    own = {k: v for k, v in vars(optimizer).items() if k not in ("_settings", "_inherited")}
+    for name, value in own.items():
+        check_picklable(f"{who}: {name}", value)
+    groups = [_pickled_group(who, group) for group in optimizer.groups]
+    session = default_session()
+    values: dict[Any, Any] = dict(state_of(optimizer, session))
+    for (w, name), v in _variables(optimizer, session).items():
+        if w is not None:
+            values[pickled_name(w), name] = session.get(v)
+            values.pop(state_name(w, name))
+    return {**own, "_groups": tuple(groups), "_inherited": Inherited(values, {})}
+
+
+def _pickled_group(who, group):
+    if isinstance(group.params, tuple):
+        return replace(group, params=tuple([pickled_name(v) for v in group.params]))
+    check_picklable(f"{who}: params of a group", group.params)
+    return group
 
 
 def copied(optimizer: Any, memo: dict[int, Any], deep: bool) -> Any:
