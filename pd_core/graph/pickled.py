@@ -15,8 +15,6 @@ class PickledName:
     Where the variable is unpickled beside another of its name it gets a new one, and so do they.
     """
 
-    __slots__ = ("name",)
-
     def __init__(self, name: str) -> None:
         self.name = name
 

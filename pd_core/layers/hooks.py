@@ -21,8 +21,6 @@ class Called(Protocol[P, _Output]):
 class HookHandle:
     """One registered hook; `remove()` unregisters it."""
 
-    __slots__ = ("_hooks",)
-
     def __init__(self, hooks: dict["HookHandle", Callable[..., Any]], hook: Callable[..., Any]):
         self._hooks = hooks
         hooks[self] = hook

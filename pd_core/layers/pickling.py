@@ -3,7 +3,6 @@
 import copy
 import gc
 import re
-from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -37,16 +36,17 @@ class _Root:
     def renamed(self, name: str) -> str:
         """Return the name that something below has now."""
         if not self._new:
-            self._new = _free(self.name, names().variables.has_layer)
+            self._new = _free(self.name)
         return self._new + name.removeprefix(self.name)
 
 
-def _free(name: str, is_taken: Callable[[str], bool]) -> str:
-    if is_taken(name):
+def _free(name: str) -> str:
+    """Return the name of a layer, or one that is free if variables have it."""
+    if names().variables.has_layer(name):
         gc.collect()  # graphs are cycles
-    if not is_taken(name):
-        return name
-    return free_name(re.sub(r"_\d+$", "", name) + "_", "")
+        if any(key.startswith((f"{name}/", f"{name}.")) for key in names().variables):
+            return free_name(re.sub(r"_\d+$", "", name) + "_", "")
+    return name
 
 
 class _Stored:

@@ -130,7 +130,7 @@ class Structure(Part):
         name, dot, _ = self._attribute.partition(".")
         if parent is None or not dot or self._prefix is not None:
             return parent is None
-        return all(x is not self for x in held(name, vars(parent).get(name, ())).values())
+        return all(x is not self for x in held(name, vars(parent).get(name) or ()).values())
 
     def _parts(self):
         """Return {name: layer} and {name: variable} of its own, with those in lists and dicts."""

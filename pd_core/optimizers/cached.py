@@ -126,5 +126,6 @@ def cached_tracing(optimizer: TraceableOptimizer, session: Session) -> CachedTra
     if cached is None:
         cached = session.optimizers[optimizer] = CachedTracing(optimizer, session)
     if "_inherited" in vars(optimizer):  # of the optimizer that it is a copy of
+        vars(optimizer)["_groups"] = optimizer.groups  # of the same parameters
         cached.waiting = vars(optimizer).pop("_inherited").by_name()
     return cached

@@ -410,9 +410,3 @@ def test_a_copy_keeps_the_attributes_of_variables():
     assert not twin.frozen.trainable and twin.w.trainable
     assert twin.buffers() == [twin.count] and twin.count.val().tolist() == [0, 1, 2]
     assert twin.result is layer.result
-
-
-@pytest.mark.parametrize("attempt", [pickle.dumps, copy.copy])
-def test_layers_are_not_pickled(attempt):
-    with pytest.raises(TypeError, match="FC, is neither pickled"):
-        attempt(pd.nn.FC(1))
