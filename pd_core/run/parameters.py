@@ -27,6 +27,16 @@ class Loaded(NamedTuple):
     unexpected: list[str]
     mismatched: list[str]
 
+    @property
+    def missing_keys(self) -> list[str]:
+        """`missing`, by PyTorch's name."""
+        return self.missing
+
+    @property
+    def unexpected_keys(self) -> list[str]:
+        """`unexpected`, by PyTorch's name."""
+        return self.unexpected
+
 
 def save(
     path: str | os.PathLike,

@@ -394,20 +394,22 @@ class Module(Layer):
         return slots, targets
 
     def load(
-        self, path: str | os.PathLike, include_state: bool = False, strict: bool = False
+        self, path: str | os.PathLike, include_state: bool = False, strict: bool = True
     ) -> dict[str, Any]:
         """Set parameters and buffers to what `save` wrote; return its `state`, if included.
 
-        A LoadWarning names each parameter or buffer that the file lacks or has in another shape,
-        and each that only the file has; these are left as they are. With `strict` they are a
-        GraphError that lists all of them, and nothing is changed. The state of an optimizer is a
+        Parameters and buffers that the file lacks or has in another shape, and those that only the
+        file has, are a GraphError that lists all of them, and nothing is changed. With strict=False
+        what fits is loaded, and a LoadWarning names each of them. The state of an optimizer is a
         dict for `load_state` of this module's. The module has to be compiled: NotInitialized.
         DamagedFile if `save` did not write the file so.
 
         Args:
             path: of the two files, without a suffix.
+            strict: whether all must fit.
 
         Raises:
+            GraphError: with `strict`, names or shapes differ.
             NotInitialized: the parameters are not built.
         """
         self._check_compiled("load")

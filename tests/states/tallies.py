@@ -126,7 +126,7 @@ class Adapted:
         self.x = pd.Variable([None, WIDTH])
         y = pd.square(self.x @ weight)
         self.lora = lora(y, rank=2)
-        self.cost = pd.reduce_mean(self.lora.outputs)
+        self.cost = pd.reduce_mean(self.lora.outputs[0])
         self.update = pd.SGDOptimizer(0.1).minimize(self.cost)
 
     def step(self, k):

@@ -19,6 +19,7 @@ from ...graph.whole import whole
 from ...onnx.importing import ImportedModel
 from ...run.session import Session, default_session
 from ...run.undo import Undo
+from ...storage.small_floats import widened
 from ...storage.tensors import read_tensors, write_tensors
 from .patterns import select
 
@@ -36,7 +37,7 @@ def lora(
     """Add low-rank adapters to weights of a model: W + (alpha / rank) B A, with W frozen.
 
     `f` is an imported model, whose later calls have the adapters, or one output of a graph or
-    several; those with the adapters are the `outputs` of the result. `target` are names or patterns
+    several; those with the adapters are the list `outputs` of the result. `target` are names or patterns
     of matrices of MatMul and Gemm [m, n], and of filters of Conv, taken as [m, n]; A is [rank, n]
     and B [m, rank], or the other way round for a matrix that multiplies from the right. The factor
     next to the input is drawn as U(±1/sqrt(inputs)), the other is 0. `alpha` is `rank` if None.
@@ -100,12 +101,13 @@ class Adapted:
 class LoRA:
     """The adapters of a model by the names of their weights.
 
-    `outputs` are those of the graph with the adapters; None for an imported model, which is called.
+    `outputs` is the list of outputs of the graph with the adapters, of one too; it is empty for an
+    imported model, which is called.
     """
 
     def __init__(self, adapters: dict[str, Adapter], rank: int, alpha: float):
         self.adapters, self.rank, self.alpha = adapters, rank, alpha
-        self.outputs: Any = None
+        self.outputs: list[Variable] = []
 
     @property
     def scale(self) -> float:
@@ -129,15 +131,13 @@ class LoRA:
 
     def adapt(self, targets: Variable | Sequence[Variable]) -> None:
         """Set `outputs` to the targets with the adapters, and freeze their other parameters."""
-        several = not isinstance(targets, Variable)
-        before: Any = list(targets) if several else [targets]
+        before = [targets] if isinstance(targets, Variable) else list(targets)
         weights = {a.weight: a.sum(a.weight, self.scale) for a in self.adapters.values()}
         for node in ancestors(before):
             for x in node.inputs:
                 if x is not None and x.is_persistent:
                     x.trainable = False
-        after = substitute(before, weights)
-        self.outputs = after if several else after[0]
+        self.outputs = list(substitute(before, weights))
 
     def merge(self, session: Session | None = None) -> None:
         """Add the products to their weights in the session, and set one factor of each to 0."""
@@ -155,24 +155,29 @@ class LoRA:
         values = {v.name: session.get(v) for v in self.parameters()}
         write_tensors(path, values, {"rank": str(self.rank), "alpha": repr(self.alpha)})
 
-    def load(self, path: str | os.PathLike, session: Session | None = None) -> None:
-        """Set the factors to those of a file of `save`.
+    def load(
+        self, path: str | os.PathLike, session: Session | None = None, strict: bool = True
+    ) -> Misfits:
+        """Set the factors to those of a file of `save`; return the names that do not fit.
 
-        ModelError for adapters of other weights, ShapeError for another rank; nothing is changed.
+        ModelError for adapters of other weights, unless `strict` is False: what fits is loaded
+        then. ShapeError for another rank. After an error nothing is changed.
         """
         session = session or default_session()
         arrays, metadata = read_tensors(path)
         ours = {v.name: v for v in self.parameters()}
-        if arrays.keys() != ours.keys():
-            missing = [name for name in ours if name not in arrays]
-            misfits = Misfits(missing, [name for name in arrays if name not in ours])
+        missing = [name for name in ours if name not in arrays]
+        misfits = Misfits(missing, [name for name in arrays if name not in ours])
+        if any(misfits) and strict:
             raise ModelError(misfits.text(f"{os.fspath(path)} has adapters of other weights"))
-        for name, v in ours.items():
+        found = {name: v for name, v in ours.items() if name in arrays}
+        for name, v in found.items():
             if arrays[name].shape != v.dims:
                 raise ShapeError(f"{os.fspath(path)}: {name} is {arrays[name].shape}, not {v!r}")
         if float(metadata.get("alpha", self.alpha)) != self.alpha:
             raise ModelError(f"{os.fspath(path)} has alpha {metadata['alpha']}, not {self.alpha}")
-        session.load_values({v: arrays[name] for name, v in ours.items()})
+        session.load_values({v: widened(arrays[name]) for name, v in found.items()})
+        return misfits
 
 
 def _factor(weight, suffix, shape, initializer):
