@@ -212,8 +212,6 @@ LAYER = {
     "layers": "layer.children()",
     "load_state_dict": "layer.load_dict(values); PyTorch's are pd.interchange.from_pytorch(layer, "
     "values)",
-    "from_pretrained": "pd.interchange.ModelFolder(path), whose tensors layer.load_dict takes",
-    "save_pretrained": "pd.interchange.write_model_folder(path, tensors, config)",
     "load_weights": "layer.load_dict(values), or load(path) of a Module",
     "register_buffer": "layer.buffer(name, shape)",
     "register_parameter": "layer.parameter(name, shape)",

@@ -56,11 +56,12 @@ class ModelFolder(Mapping[str, np.ndarray]):
                 self.config = _read_json(self.path / CONFIG)
             shards, index = self._shards()
         self.metadata = next((shard.metadata for shard in shards.values()), {})
-        self._tensors = {name: shard for shard in shards.values() for name in shard}
         for name, file in index.items():
             if name not in shards[file]:
                 raise DamagedFile(f"{shards[file].path} lacks {name!r}, which {INDEX} says it has")
-            self._tensors[name] = shards[file]
+        self._tensors = {name: shards[file] for name, file in index.items()}
+        for shard in shards.values():  # more than the index has, as other programs read them
+            self._tensors |= {name: shard for name in shard if name not in self._tensors}
 
     def _shards(self) -> tuple[dict[str, TensorFile], dict[str, str]]:
         """Return the files by name, and {tensor: file} of the index."""
