@@ -18,6 +18,7 @@ EXPECTED = (
     "tests in a browser run with PD_BROWSER_TESTS=1",
     "there is no Chromium here",
     "there is no Graphviz here",
+    "there is no transformers here",
     "this CPU has no such kernels",
     # programs of 2017, in folders of their own
     "PD_LEGACY(_MODELS)?_DIR names no (folder|checkout)",

@@ -200,11 +200,9 @@ def pickled(optimizer: Any) -> dict[str, Any]:
         check_picklable(f"{who}: {name}", value)
     groups = [_pickled_group(who, group) for group in optimizer.groups]
     session = default_session()
-    values: dict[Any, Any] = dict(state_of(optimizer, session))
-    for (w, name), v in _variables(optimizer, session).items():
-        if w is not None:
-            values[pickled_name(w), name] = session.get(v)
-            values.pop(state_name(w, name))
+    found = [(w, name) for w, name in _variables(optimizer, session) if w is not None]
+    keys = {state_name(w, name): (pickled_name(w), name) for w, name in found}
+    values = {keys.get(name, name): value for name, value in state_of(optimizer, session).items()}
     return {**own, "_groups": tuple(groups), "_inherited": Inherited(values, {})}
 
 
