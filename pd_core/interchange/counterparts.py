@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.errors import GraphError
 from ..layers.activation import PReLU
 from ..layers.attention import MultiHeadAttention
 from ..layers.conv import _Convolution
@@ -122,6 +123,28 @@ def _convolution(layer):
 
 def _table(layer):
     return _leaves(("W", "weight", PLAIN, True))
+
+
+def _embedding(layer):
+    """The vector of the padding is zero here whatever is stored, and what is stored in PyTorch."""
+    row = layer.padding_id
+    if row is None:
+        return _table(layer)
+
+    def load(arrays):
+        if arrays[0].ndim == 2 and row < len(arrays[0]) and arrays[0][row].any():
+            raise GraphError(
+                f"row {row}, the padding, is not zero, as it is here\n"
+                "  hint: an Embedding without padding_id"
+            )
+        return arrays
+
+    def store(arrays):
+        stored = np.array(arrays[0])
+        stored[row] = 0.0
+        return [stored]
+
+    return Counterpart((Entry(("W",), (Form(("weight",), load, store),)),))
 
 
 def _norm(layer):
@@ -264,7 +287,7 @@ def _first(function, rows, arrays):
 _COUNTERPARTS: dict[type, Callable[[Any], Counterpart]] = {
     FC: _fc,
     _Convolution: _convolution,
-    Embedding: _table,
+    Embedding: _embedding,
     PReLU: _table,
     _BatchNorm: _batch_norm,
     _Norm: _norm,

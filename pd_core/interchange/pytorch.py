@@ -39,7 +39,8 @@ def from_pytorch(
 
     Raises:
         DTypeError: a value holds no numbers.
-        GraphError: with `strict`, names are missing or unexpected; or tied values differ.
+        GraphError: with `strict`, names are missing or unexpected; or values of a shared module
+            differ, or the vector of an embedding's padding is not zero.
         ShapeError: a value has another shape.
         TypeError: it is no state dict.
     """
@@ -58,7 +59,7 @@ def from_pytorch(
         if absent:
             missing += absent
             continue
-        arrays, text = _loaded(names, place, form, values)
+        arrays, text = _loaded(who, names, place, form, values)
         wrong += [text] if text else []
         found.update(zip(place.ours, arrays, strict=False))
         used.update(dict.fromkeys(place.ours, " + ".join(form.names)))
@@ -238,12 +239,14 @@ def _same(a, b):
     return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
-def _loaded(names, place, form, values):
+def _loaded(who, names, place, form, values):
     """Return the arrays of an entry in our layout, and what is wrong with their shapes, if any."""
     given = [values[name] for name in form.names]
     variables = [names.variables.get(name) for name in place.ours]
     try:
         arrays = [np.asarray(a) for a in form.load(given)]
+    except GraphError as error:
+        raise GraphError(f"{who}: {form.names[0]!r}: {error}") from None
     except (ValueError, IndexError):  # sizes that do not split or add
         arrays = []
     shapes = [a.shape for a in arrays]

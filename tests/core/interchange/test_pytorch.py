@@ -248,8 +248,18 @@ class Ours(nn.Layer):
 IDS_IN = np.array([[0, 3, 6], [1, 2, 2]])
 
 
+def made():
+    torch.manual_seed(3)
+    theirs = Theirs().eval()
+    with torch.no_grad():
+        theirs.scale.copy_(torch.tensor([0.5, -1.0, 2.0, 1.5]))
+        for block in theirs.blocks:
+            block[1].weight.fill_(0.6)
+    return theirs
+
+
 def loaded():
-    theirs, ours = randomized(Theirs()), Ours()
+    theirs, ours = made(), Ours()
     from_pytorch(ours, theirs.state_dict())
     return theirs, ours
 
@@ -257,6 +267,7 @@ def loaded():
 def test_nested_modules_of_the_same_attributes():
     theirs, ours = loaded()
     want = expected(theirs, IDS_IN)
+    assert np.ptp(want) > 0.5  # it is no constant
     np.testing.assert_allclose(result(ours, IDS_IN), want, rtol=1e-5, atol=1e-5)
     state = to_pytorch(ours)
     assert state.keys() == theirs.state_dict().keys()
@@ -267,12 +278,12 @@ def test_nested_modules_of_the_same_attributes():
 
 
 def test_one_of_the_names_of_a_shared_module_is_enough():
-    theirs = randomized(Theirs())
+    theirs = made()
     for prefix in ("again.", "blocks.0."):
         state = {k: v for k, v in theirs.state_dict().items() if not k.startswith(prefix)}
         ours = Ours()
         assert from_pytorch(ours, state) == ([], [])
-        np.testing.assert_allclose(result(ours, IDS_IN), expected(theirs, IDS_IN), atol=1e-4)
+        np.testing.assert_allclose(result(ours, IDS_IN), expected(theirs, IDS_IN), atol=1e-5)
     state = {k: v.clone() for k, v in theirs.state_dict().items()}
     state["again.0.weight"][0, 0] += 1
     with pytest.raises(pd.GraphError, match=r"'blocks.0.0.weight' and 'again.0.weight' are one"):
@@ -400,6 +411,22 @@ def test_what_is_no_layer_or_not_built():
     relu = nn.ReLU()
     relu(np.ones(2, "float32"))
     assert to_pytorch(relu) == {}
+
+
+def test_the_vector_of_a_padding():
+    """It is zero here; in PyTorch it is what is stored."""
+    theirs, ours = tn.Embedding(5, 2, padding_idx=1), nn.Embedding(5, 2, padding_id=1)
+    from_pytorch(ours, theirs.state_dict())
+    ids = np.arange(5)
+    assert (result(ours, ids) == expected(theirs, ids)).all()
+    drawn = nn.Embedding(5, 2, padding_id=1)
+    drawn.infer_shape(pd.Variable([None], dtype="int64"))
+    theirs.load_state_dict(tensors(to_pytorch(drawn)))
+    assert (result(drawn, ids) == expected(theirs, ids)).all()
+    given = {"weight": np.ones((5, 2))}
+    with pytest.raises(pd.GraphError, match="'weight': row 1, the padding, is not zero"):
+        from_pytorch(ours, given)
+    from_pytorch(nn.Embedding(5, 2), given)
 
 
 def test_a_packed_matrix_that_does_not_split():
