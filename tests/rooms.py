@@ -28,6 +28,7 @@ ROOMS = (
     "onnx",
     "distributed",
     "layers",
+    "interchange",
     "training",
     # what users see of them
     "nn",

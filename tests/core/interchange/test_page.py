@@ -66,6 +66,12 @@ def test_transformers_reads_the_folder(page, tmp_path):
     with torch.no_grad():
         want = model(torch.tensor(page["tokens"])).logits.numpy()
     np.testing.assert_allclose(page["logits"], want, rtol=1e-4, atol=1e-4)
+    model.save_pretrained(tmp_path / "theirs", max_shard_size="4KB")
+    folder = pd.interchange.ModelFolder(tmp_path / "theirs")
+    assert len(set(folder.files.values())) > 1
+    again = page["GPT2"](folder.config).eval()
+    again.load_dict(folder, mapping=page["names"])
+    np.testing.assert_allclose(pd.eval(again(page["tokens"])), want, rtol=1e-4, atol=1e-4)
 
 
 def test_the_error_of_the_page_is_the_real_one(tmp_path, monkeypatch, capsys):
