@@ -10,13 +10,13 @@ import numpy as np
 from ..graph.errors import GraphError
 from ..layers.activation import PReLU
 from ..layers.attention import MultiHeadAttention
-from ..layers.conv import _Convolution
+from ..layers.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..layers.dense import FC, Embedding
 from ..layers.layer import Layer
-from ..layers.norm import RMSNorm, _BatchNorm, _Norm
+from ..layers.norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm2d, LayerNorm, RMSNorm
 from ..layers.recurrence import DIRECTIONS
-from ..layers.recurrent import GRU, LSTM, _Recurrent
-from ..layers.reparametrization import WeightNorm, _Reparametrized
+from ..layers.recurrent import GRU, LSTM, RNN
+from ..layers.reparametrization import SpectralNorm, WeightNorm
 from ..layers.transformer import TransformerDecoderLayer, TransformerEncoderLayer
 
 Arrays = Sequence[np.ndarray]
@@ -93,17 +93,23 @@ def _single(ours: str, theirs: str, layout: Layout) -> Entry:
     return Entry((ours,), (Form((theirs,), load, store),))
 
 
-def counterpart(layer: Layer) -> Counterpart | None:
-    """Return that of a layer; None for one of a user, whose parts have the same names."""
-    if isinstance(layer, _Reparametrized):
-        return reparametrized(layer)
-    for kind, function in _COUNTERPARTS.items():
-        if isinstance(layer, kind):
-            found = function(layer)
-            computed = layer._functions.keys()  # by a layer around it
-            kept = [e for e in found.entries if computed.isdisjoint(e.ours)]
-            return replace(found, entries=tuple(kept))
-    return None
+def counterpart(layer: Layer, computed: str = "") -> Counterpart | None:
+    """Return that of a layer; None for one of a user, whose parts have the same names.
+
+    `computed` is a parameter that a layer around it computes.
+    """
+    if isinstance(layer, AROUND):
+        return _reparametrized(layer)
+    function = _function_of(layer)
+    if function is None:
+        return None
+    found = function(layer)
+    return replace(found, entries=tuple([e for e in found.entries if e.ours != (computed,)]))
+
+
+def _function_of(layer):
+    kinds = [(kind, function) for kind, function in _COUNTERPARTS.items()]
+    return next((function for kind, function in kinds if isinstance(layer, kind)), None)
 
 
 def _leaves(*rows: tuple[str, str, Layout, Any]) -> Counterpart:
@@ -246,13 +252,13 @@ def _decoder(layer):
     return Counterpart(layers={**_BRANCHES, "multihead_attn": "cross_attention"})
 
 
-def reparametrized(layer: Any) -> Counterpart:
+def _reparametrized(layer):
     """Return the counterpart of a WeightNorm or SpectralNorm.
 
     PyTorch has the names of its parametrizations, and those of before version 2.0. What the layer
     computes is stored as the parameter would be without it.
     """
-    function = next((f for kind, f in _COUNTERPARTS.items() if isinstance(layer.layer, kind)), None)
+    function = _function_of(layer.layer)
     entries = () if function is None else function(layer.layer).entries
     entry = next((e for e in entries if e.ours == (layer.of,)), None)
     if entry is None:
@@ -284,14 +290,16 @@ def _first(function, rows, arrays):
     return [function([matrix])[0], rows(u), v]
 
 
-_COUNTERPARTS: dict[type, Callable[[Any], Counterpart]] = {
+_CONVOLUTIONS = (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
+AROUND = (WeightNorm, SpectralNorm)  # layers around one
+_COUNTERPARTS: dict[Any, Callable[[Any], Counterpart]] = {
     FC: _fc,
-    _Convolution: _convolution,
+    _CONVOLUTIONS: _convolution,
     Embedding: _embedding,
     PReLU: _table,
-    _BatchNorm: _batch_norm,
-    _Norm: _norm,
-    _Recurrent: _recurrent,
+    (BatchNorm1d, BatchNorm2d): _batch_norm,
+    (LayerNorm, RMSNorm, GroupNorm, InstanceNorm2d): _norm,
+    (LSTM, GRU, RNN): _recurrent,
     MultiHeadAttention: _attention,
     TransformerEncoderLayer: _encoder,
     TransformerDecoderLayer: _decoder,

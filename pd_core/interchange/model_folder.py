@@ -93,7 +93,9 @@ class ModelFolder(Mapping[str, np.ndarray]):
         """What the error says of a folder without tensors."""
         if not self.path.exists():
             return f"there is no {self.path}"
-        others = [p.name for p in sorted(self.path.glob("*")) if p.suffix in (".safetensors", ".bin")]
+        others = [
+            p.name for p in sorted(self.path.glob("*")) if p.suffix in (".safetensors", ".bin")
+        ]
         text = f"{self.path} has neither {SINGLE} nor {INDEX}"
         text += f", but {', '.join(others)}" if others else ""
         if any(name.endswith(".bin") for name in others):

@@ -10,10 +10,9 @@ from ..graph.errors import GraphError, NotInitialized, ShapeError
 from ..graph.misfits import Misfits
 from ..layers.layer import Layer
 from ..layers.renaming import NameMap, renamed
-from ..layers.reparametrization import _Reparametrized
-from ..layers.structure import as_numbers
+from ..layers.structure import as_numbers, layers_below, load, may_have
 from ..run.session import default_session
-from .counterparts import Counterpart, Entry, Form, counterpart
+from .counterparts import AROUND, Counterpart, Entry, Form, counterpart
 
 
 def from_pytorch(
@@ -80,7 +79,7 @@ def from_pytorch(
     if strict and any(misfits):
         hint = "  hint: mapping= renames, strict=False loads what fits and returns the names"
         raise GraphError(f"{misfits.text(who, consumed)}\n{hint}")
-    layer._load(found, strict, who, used)
+    load(layer, found, strict, who, used)
     return misfits
 
 
@@ -103,7 +102,7 @@ def to_pytorch(layer: Layer) -> dict[str, np.ndarray]:
     """
     _check("to_pytorch", layer, {})
     session, names = default_session(), _Names(layer)
-    if not names.variables and not layer._is_called:
+    if names.places and not names.variables:
         raise NotInitialized(
             f"to_pytorch: {type(layer).__name__} has no parameters yet\n"
             "  hint: call it, or infer_shape() with the shapes of its inputs"
@@ -141,12 +140,13 @@ class _Names:
 
     def __init__(self, layer: Layer) -> None:
         self.layer = layer
-        self.variables = {name: v for name, v, _ in layer._named_variables()}
-        self._layers = list(_walk(layer, "", "", ()))
+        self.variables = dict([*layer.named_parameters(), *layer.named_buffers()])
+        self._layers: list[tuple[str, str, Layer]] = []
+        self._known: dict[int, Counterpart | None] = {}
+        self._add(layer, "", "", "", ())
         self._first: dict[int, str] = {}  # our path of a layer, the first of several
         for ours, _, one in self._layers:
             self._first.setdefault(id(one), ours)
-        self._known = {id(one): counterpart(one) for *_, one in self._layers}
         self.places: list[_Place] = []
         self.ignored: set[str] = set()
         for key, ours in self._first.items():
@@ -154,6 +154,22 @@ class _Names:
             self.places += self._merged(self._known[key], ours, paths)
             for path in paths:
                 self.ignored |= {path + name for name in getattr(self._known[key], "ignored", ())}
+
+    def _add(self, layer: Layer, ours: str, theirs: str, computed: str, above: tuple) -> None:
+        """Add a layer and all below it, at all their places."""
+        if layer in above:
+            return
+        self._layers.append((ours, theirs, layer))
+        known = self._known.setdefault(id(layer), counterpart(layer, computed)) or Counterpart()
+        renames = {v: k for k, v in known.layers.items()}
+        for name, child in layers_below(layer).items():
+            if name in known.merged:
+                continue
+            # what is around a layer to compute a parameter is no module in PyTorch
+            is_around = isinstance(layer, AROUND) and name == "layer"
+            path = theirs if is_around else f"{theirs}{renames.get(name, name)}."
+            of = layer.of if is_around else ""
+            self._add(child, f"{ours}{name}.", path, of, (*above, layer))
 
     def _merged(self, known: Counterpart | None, ours: str, paths: list[str]) -> Iterator[_Place]:
         """Yield the entries of a layer, with the forms of all of its places."""
@@ -194,8 +210,11 @@ class _Names:
         """Return whether nothing has a name, nor will have it."""
         if ours in self.variables:
             return False
-        owner, _ = self.layer._owner(ours)
-        return owner._is_whole() or (owner._is_ours and self._known.get(id(owner)) is not None)
+        inside = [(path, one) for path, _, one in self._layers if ours.startswith(path)]
+        owner = max(inside, key=lambda pair: len(pair[0]))[1]
+        is_known = self._known[id(owner)] is not None  # one of ours has no other parameters
+        is_ours = type(owner).__module__.startswith("pd_core.")
+        return (is_known and is_ours) or not may_have(self.layer, ours)
 
     def misshaped(self, ours: str, array: np.ndarray, name: str) -> list[str]:
         """Return what is wrong with the shape of a value."""
@@ -203,22 +222,6 @@ class _Names:
         if v is None or v.dims == array.shape:
             return []
         return [f"{name!r} is {list(array.shape)}, {ours} takes {list(v.dims)}"]
-
-
-def _walk(layer: Layer, ours: str, theirs: str, above: tuple) -> Iterator[tuple[str, str, Layer]]:
-    """Yield (our path, PyTorch's path, layer) of a layer and all below it, at all their places."""
-    if layer in above:
-        return
-    yield ours, theirs, layer
-    known = counterpart(layer)
-    known = Counterpart() if known is None else known
-    renames = {v: k for k, v in known.layers.items()}
-    below = [(name, child) for name, child in layer._parts()[0].items() if name not in known.merged]
-    for name, child in below:
-        # what is around a layer to compute a parameter is no module in PyTorch
-        is_around = isinstance(layer, _Reparametrized) and name == "layer"
-        path = theirs if is_around else f"{theirs}{renames.get(name, name)}."
-        yield from _walk(child, f"{ours}{name}.", path, (*above, layer))
 
 
 def _form_of(who: str, place: _Place, values: Mapping[str, np.ndarray]) -> Form:
@@ -251,8 +254,7 @@ def _loaded(who, names, place, form, values):
         arrays = []
     shapes = [a.shape for a in arrays]
     wrong = not arrays or any(
-        v is not None and v.dims != shape
-        for v, shape in zip(variables, shapes, strict=False)
+        v is not None and v.dims != shape for v, shape in zip(variables, shapes, strict=False)
     )
     if not wrong:
         return arrays, ""

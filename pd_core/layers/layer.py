@@ -14,13 +14,13 @@ from ..graph.misfits import Misfits
 from ..graph.names import close_prefix, open_prefix
 from ..graph.nested import mapped
 from ..graph.other_words import LAYER, Signature, check_arguments, place
+from ..graph.pickled import check_picklable
 from ..graph.recording import not_recording, recorder
 from ..graph.site import user_site
 from ..graph.variable import Shape, Variable, as_dim
 from ..graph.whole import Whole, on_failure, whole
 from ..ops.mode import in_mode
 from ..run.session import default_session
-from . import pickling
 from .hooks import Called, Hook, HookHandle, P, PreHook, R
 from .parameter import Owned, Parameter, initial, parameter
 from .renaming import NameMap, Transposed, Transposes, renamed
@@ -413,10 +413,15 @@ class Layer(Structure):
         Where it is unpickled its variables have the same names, or new ones beside a layer that has
         them. TypeError for an attribute that cannot be pickled.
         """
-        return pickling.state_of(self)
+        who = self._prefix[:-1] if self._prefix else type(self).__name__
+        for hook in (*self._pre_hooks.values(), *self._hooks.values()):
+            check_picklable(f"{who}: a hook", hook)
+        for name, function in self._functions.items():
+            check_picklable(f"{who}: the function of {name}", function)
+        return self._state()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        pickling.set_state(self, state)
+        self._set_state(state)
 
 
 place(Layer, LAYER)

@@ -1,9 +1,9 @@
-"""Pickles of layers: the values, names and settings of what is below one."""
+"""Variables in pickles of layers: their values and settings, and names that may be taken."""
 
 import copy
 import gc
 import re
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -17,11 +17,8 @@ from ..run.session import default_session
 from .held import is_stored
 from .parameter import free_name
 
-_LEFT_OUT = ("_parent", "_names", "_prefix")  # what the place of a layer decides
-_ROOT, _NAME, _CHILDREN = "(root)", "(name)", "(children)"  # more than attributes, in a state
 
-
-class _Root:
+class Root:
     """The name of the outermost layer, the same object for all layers below it in a pickle.
 
     Where it is unpickled the first one to ask takes this name, or another if it is taken.
@@ -52,7 +49,7 @@ def _free(name: str) -> str:
 class _Stored:
     """A variable in a pickle, one object for all layers that have it."""
 
-    def __init__(self, name: PickledName, root: _Root | None, content: dict[str, Any]) -> None:
+    def __init__(self, name: PickledName, root: Root | None, content: dict[str, Any]) -> None:
         self.name, self.root, self.content = name, root, content
         self._variable: Variable | None = None
 
@@ -89,7 +86,7 @@ class _Storing:
     """A `_Stored` of a variable that is there: its value is read when it is pickled."""
 
     def __init__(self, v: Variable) -> None:
-        self.variable, self.root = ref(v), None
+        self.variable, self.root = ref(v), cast(Root | None, None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         v = self.variable()
@@ -113,75 +110,39 @@ class _Storing:
         return _Stored, (pickled_name(v), self.root, content)
 
 
-_roots: WeakKeyDictionary[Any, _Root] = WeakKeyDictionary()  # by the outermost layer
+_roots: WeakKeyDictionary[Any, Root] = WeakKeyDictionary()  # by the outermost layer
 _storing: WeakKeyDictionary[Variable, _Storing] = WeakKeyDictionary()
 
 
-def state_of(layer: Any) -> dict[str, Any]:
-    """Return what is pickled of a layer: its attributes, with its variables as they are stored.
+def root_of(layer: Any, name: str) -> Root:
+    """Return what stands in pickles for an outermost layer, which has this name now."""
+    root = _roots.setdefault(layer, Root(name))
+    root.name = name
+    return root
 
-    TypeError for an attribute that cannot be pickled, which it names.
+
+def stored(where: str, value: Any, root: Root | None) -> Any:
+    """Return what is pickled of an attribute: variables as they are stored, nested ones too.
+
+    TypeError for what cannot be pickled; `where` says of which layer it is.
     """
-    root = layer
-    while root._placed_in() is not None:
-        root = root._placed_in()
-    own = vars(layer)
-    is_built = root._prefix is not None and any(True for _ in root._named_variables())
-    token = _roots.setdefault(root, _Root("")) if is_built else None
-    if token is not None:
-        token.name = root._full_name()
-    who = type(layer).__name__ if layer._prefix is None else layer._prefix[:-1]
-    state: dict[str, Any] = {}
-    for name, value in own.items():
-        if name not in _LEFT_OUT:
-            state[name] = _stored(f"{who}: {name}", value, token)
-    for hook in (*own["_pre_hooks"].values(), *own["_hooks"].values()):
-        check_picklable(f"{who}: a hook", hook)
-    for name, function in layer._functions.items():
-        check_picklable(f"{who}: the function of {name}", function)
-    state[_ROOT] = token
-    state[_NAME] = layer._prefix[:-1] if is_built and layer._prefix is not None else None
-    state[_CHILDREN] = [
-        (path, child) for path, child in layer._parts()[0].items() if child._parent_is(layer)
-    ]
-    return state
-
-
-def set_state(layer: Any, state: dict[str, Any]) -> None:
-    """Make an empty layer what `state_of` has described."""
-    state = dict(state)
-    root, name, children = (state.pop(key) for key in (_ROOT, _NAME, _CHILDREN))
-    own = vars(layer)
-    own.setdefault("_parent", None)  # the layer around it may have set it
-    own.update({key: _restored(value) for key, value in state.items()}, _names={}, _prefix=None)
-    if root is not None and name is not None:
-        layer._set_prefix(root.renamed(name))
-    for path, child in children:
-        vars(child).update(_parent=ref(layer))
-        full = None if root is None or name is None else f"{name}/{path.replace('.', '/')}"
-        if full is not None:
-            own["_names"][root.renamed(full)] = ref(child)
-
-
-def _stored(where, value, token):
-    """Return a value with `_Storing` in the places of variables, in lists, tuples and dicts too."""
-    if isinstance(value, Variable) and is_stored(value):
-        v = value
-        storing = _storing.setdefault(v, _Storing(v))
-        below = token is not None and v.name.startswith(f"{token.name}/")
-        storing.root = token if below else None
+    if is_stored(value):
+        storing = _storing.setdefault(value, _Storing(value))
+        below = root is not None and value.name.startswith(f"{root.name}/")
+        storing.root = root if below else None
         return storing
     if isinstance(value, (list, tuple, dict)) and _has_variables(value, ()):
-        return _mapped(value, lambda x: _stored(where, x, token))
+        return _mapped(value, lambda x: stored(where, x, root))
     check_picklable(where, value)
     return value
 
 
-def _restored(value):
+def restored(value: Any) -> Any:
+    """Return an attribute for what was pickled of it."""
     if isinstance(value, _Stored):
         return value.variable()
     if isinstance(value, (list, tuple, dict)) and _has_variables(value, ()):
-        return _mapped(value, _restored)
+        return _mapped(value, restored)
     return value
 
 
@@ -202,7 +163,8 @@ def _mapped(value, function):
     """Return a container of the same kind with a function of each of its parts."""
     if isinstance(value, tuple):
         parts = [function(x) for x in value]
-        return value._make(parts) if hasattr(value, "_make") else tuple(parts)
+        is_named = hasattr(value, "_fields")
+        return type(value)(*parts) if is_named else tuple(parts)
     twin = copy.copy(value)
     for key in list(value) if isinstance(value, dict) else range(len(value)):
         twin[key] = function(value[key])

@@ -66,7 +66,11 @@ def _pairs(who, mapping):
     pairs = []
     for pair in mapping:
         is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
-        if not is_pair or not isinstance(pair[0], str) or not isinstance(pair[1], (str, type(None))):
+        if (
+            not is_pair
+            or not isinstance(pair[0], str)
+            or not isinstance(pair[1], (str, type(None)))
+        ):
             raise TypeError(f"{who}: mapping has (pattern, replacement) pairs, not {pair!r}")
         pairs.append((compiled(who, pair[0]), pair[1]))
         try:

@@ -20,6 +20,7 @@ from ..run.session import default_session
 from ..storage.small_floats import widened
 from .held import Part, held, is_stored, may_hold
 from .parameter import free_name
+from .pickling import restored, root_of, stored
 
 
 class _Prefix(str):
@@ -32,6 +33,10 @@ def _callers():
     """Return the layers whose calls are going on, the innermost first."""
     layers = [p.layer() for p in reversed(open_prefixes()) if isinstance(p, _Prefix)]
     return [layer for layer in layers if layer is not None]
+
+
+_OF_ITS_PLACE = ("_parent", "_names", "_prefix")  # attributes that are not pickled
+_PLACE = "(place)"  # what is pickled instead: the outermost layer, its name, the layers below
 
 
 class Structure(Part):
@@ -380,7 +385,38 @@ class Structure(Part):
         for _, each in below:
             each._is_strict = False
 
-    # ---- copies
+    # ---- copies and pickles
+
+    def _state(self) -> dict[str, Any]:
+        """Return what is pickled of the layer: attributes, with variables as they are stored."""
+        outermost = self
+        while outermost._placed_in() is not None:
+            outermost = outermost._placed_in()
+        is_built = outermost._prefix is not None and any(True for _ in outermost._named_variables())
+        root = root_of(outermost, outermost._full_name()) if is_built else None
+        name = None if self._prefix is None else self._prefix[:-1]
+        who = name or type(self).__name__
+        own = [(key, value) for key, value in vars(self).items() if key not in _OF_ITS_PLACE]
+        state = {key: stored(f"{who}: {key}", value, root) for key, value in own}
+        layers = self._parts()[0].items()
+        below = [(path, child) for path, child in layers if child._parent_is(self)]
+        return {**state, _PLACE: (root, name if is_built else None, below)}
+
+    def _set_state(self, state: Mapping[str, Any]) -> None:
+        """Make an empty layer what `_state` has described."""
+        root, name, below = state[_PLACE]
+        own = vars(self)
+        own.setdefault("_parent", None)  # the layer around it may have set it
+        own.update({key: restored(value) for key, value in state.items() if key != _PLACE})
+        own.update(_names={}, _prefix=None)
+        is_named = root is not None and name is not None
+        if is_named:
+            self._set_prefix(root.renamed(name))
+        for path, child in below:
+            vars(child)["_parent"] = ref(self)
+            if is_named:
+                full = root.renamed(f"{name}/{path.replace('.', '/')}")
+                self._names[full] = ref(child)
 
     def _copied(self, new: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
         """Return a copy with all below it; `new(layer)` makes an empty layer of its class.
@@ -395,6 +431,31 @@ class Structure(Part):
         for layer in layers:
             _copy_containers(layer, memo[id(layer)], memo)
         return twin
+
+
+def layers_below(layer: Structure) -> dict[str, Any]:
+    """Return {name: layer} of a layer, those in lists and dicts too, shared ones at every place."""
+    return layer._parts()[0]
+
+
+def may_have(layer: Structure, name: str) -> bool:
+    """Return whether a variable of a dotted name is there, or may be built yet."""
+    owner, rest = layer._owner(name)
+    return rest in owner._parts()[1] or not owner._is_whole()
+
+
+def load(
+    layer: Structure,
+    values: Mapping[str, ArrayLike],
+    strict: bool,
+    who: str,
+    origins: Mapping[str, str],
+) -> Misfits:
+    """Set what is built to values by name, and keep the other values for what will be.
+
+    `origins` are the names that values have where they come from, which errors name.
+    """
+    return layer._load(values, strict, who, origins)
 
 
 def _snake_case(name):

@@ -38,7 +38,9 @@ def test_what_is_written_is_read(size, tmp_path):
     folder = ModelFolder(tmp_path / "m")
     assert folder.config == CONFIG and folder.keys() == TENSORS.keys() and len(folder) == 7
     assert all(same(folder[name], TENSORS[name]) for name in TENSORS)
-    assert all(folder.shape(k) == v.shape and folder.dtype(k) == v.dtype for k, v in TENSORS.items())
+    assert all(
+        folder.shape(k) == v.shape and folder.dtype(k) == v.dtype for k, v in TENSORS.items()
+    )
     assert folder["ids"].flags.writeable and "nothing" not in folder
     assert folder.metadata == {"format": "pt"}
     names = {"config.json", *files} | ({INDEX} if len(files) > 1 else set())
@@ -185,7 +187,14 @@ def test_the_dtype_of_reading():
 # ---- damaged and hostile folders
 
 OUTSIDE = ["../secret.safetensors", "/etc/x.safetensors", "a/b.safetensors", "a\\b.safetensors"]
-OUTSIDE += ["..", "", ".hidden.safetensors", "C:x.safetensors", "pytorch_model.bin", "x\0.safetensors"]
+OUTSIDE += [
+    "..",
+    "",
+    ".hidden.safetensors",
+    "C:x.safetensors",
+    "pytorch_model.bin",
+    "x\0.safetensors",
+]
 
 
 @pytest.fixture

@@ -91,13 +91,9 @@ BOTH = [False, True]
 PARTS = {
     linear: every(bias=BOTH),
     conv: every(n=[1, 2, 3], bias=BOTH, groups=[1, 2], transposed=BOTH),
-    recurrent: every(
-        kind=["LSTM", "GRU", "RNN"], bias=BOTH, num_layers=[1, 2], bidirectional=BOTH
-    ),
+    recurrent: every(kind=["LSTM", "GRU", "RNN"], bias=BOTH, num_layers=[1, 2], bidirectional=BOTH),
     attention: every(bias=BOTH),
-    transformer: every(
-        kind=["TransformerEncoderLayer"], norm_first=BOTH, act=["relu", "gelu"]
-    ),
+    transformer: every(kind=["TransformerEncoderLayer"], norm_first=BOTH, act=["relu", "gelu"]),
     norm: every(
         kind=["layer", "rms", "group", "instance", "BatchNorm1d", "BatchNorm2d"], affine=BOTH
     ),

@@ -183,9 +183,7 @@ def test_another_process_goes_on_with_the_same_bits():
 def test_an_optimizer_is_that_of_the_net_beside_it(is_first):
     net = nn.FC(2, name="net")
     net(pd.Variable([None, 3]))
-    optimizer = pd.MomentumOptimizer(
-        0.1, 0.9, groups=[{"params": [net.W], "learning_rate": 0.5}]
-    )
+    optimizer = pd.MomentumOptimizer(0.1, 0.9, groups=[{"params": [net.W], "learning_rate": 0.5}])
     steps(net, optimizer, 2)
     parts = {"o": optimizer, "n": net} if is_first else {"n": net, "o": optimizer}
     twin = again(parts)
