@@ -1,5 +1,6 @@
 """Calls that raise the errors which docstrings of training name: (name, error, call)."""
 
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -410,4 +411,47 @@ BASICS = [
     ("load", "DamagedFile", lambda: pd.load(__file__, w(2))),
     ("load", "GraphError", other_shape),
 ]
+
+
+def folder(**files):
+    """A folder of a model with these files, as text, read."""
+    with TemporaryDirectory() as path:
+        for name, text in files.items():
+            Path(path, f"{name}.json").write_text(text, "utf-8")
+        pd.interchange.ModelFolder(path)
+
+
+def torch(**state):
+    """A layer of 2 units on 3 inputs, given a state dict."""
+    layer = pd.nn.FC(2)
+    layer.infer_shape((None, 3))
+    whole = {"weight": np.ones((2, 3)), "bias": np.ones(2)}
+    pd.interchange.from_pytorch(layer, {**whole, **state})
+
+
+M = pd.interchange
+INTERCHANGE = [
+    ("interchange.from_pytorch", "DTypeError", lambda: torch(weight="text")),
+    ("interchange.from_pytorch", "GraphError", lambda: torch(more=np.ones(2))),
+    ("interchange.from_pytorch", "ShapeError", lambda: torch(weight=np.ones((3, 3)))),
+    ("interchange.from_pytorch", "TypeError", lambda: M.from_pytorch(pd.nn.FC(2), "net.pt")),
+    ("interchange.to_pytorch", "NotInitialized", lambda: M.to_pytorch(pd.nn.FC(2))),
+    ("interchange.to_pytorch", "TypeError", lambda: M.to_pytorch(3)),
+    ("interchange.ModelFolder", "DamagedFile", lambda: folder(config="{")),
+    ("interchange.ModelFolder", "FileNotFoundError", folder),
+    ("interchange.ModelFolder", "TypeError", lambda: M.ModelFolder(".", dtype="int8")),
+    ("interchange.write_model_folder", "DTypeError", lambda: M.write_model_folder("m", {"a": "b"})),
+    (
+        "interchange.write_model_folder",
+        "NotADirectoryError",
+        lambda: M.write_model_folder(__file__, {"a": np.ones(2)}),
+    ),
+    (
+        "interchange.write_model_folder",
+        "TypeError",
+        lambda: M.write_model_folder("m", {"a": np.ones(2)}, {"b": w(2)}),
+    ),
+    ("interchange.write_model_folder", "ValueError", lambda: M.write_model_folder("m", {})),
+]
 TRAINING = [*BASICS, *OPTIMIZERS, *SESSIONS, *GRADIENTS, *OPS, *DISTRIBUTIONS, *METRICS]
+TRAINING += INTERCHANGE

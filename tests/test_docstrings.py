@@ -4,6 +4,7 @@ import inspect
 import re
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -45,6 +46,16 @@ class Net(pd.nn.Module):
 
     def forward(self, x):
         return self.fc(x)
+
+
+def load_of_another():
+    """Load a file into a module with a parameter that the file lacks."""
+    net = Net()
+    net.compile([(None, 3)])
+    with TemporaryDirectory() as folder:
+        net.save(f"{folder}/net")
+        net.more = pd.Variable(data=np.ones(2))
+        net.load(f"{folder}/net")
 
 
 def rows(count):
@@ -414,6 +425,7 @@ ROWS = [
     ("nn.Module.summary", "NotInitialized", lambda: Net().summary()),
     ("nn.Module.save", "NotInitialized", lambda: Net().save("never")),
     ("nn.Module.load", "NotInitialized", lambda: Net().load("never")),
+    ("nn.Module.load", "GraphError", load_of_another),
     ("training.Runner.add_item", "GraphError", lambda: running().add_item(pd.training.Counter())),
     ("training.Runner.add_item", "TypeError", lambda: pd.training.Runner().add_item(3)),
     ("training.Runner.add_item", "ValueError", lambda: added_twice()),
@@ -442,7 +454,7 @@ def public(module, kind):
     return [f"{module}.{name}".lstrip(".") for name in names]
 
 
-MODULES = "", "distributions", "metrics", "schedules"
+MODULES = "", "distributions", "interchange", "metrics", "schedules"
 FUNCTIONS = [name for module in MODULES for name in public(module, inspect.isfunction)]
 CLASSES = [name for module in MODULES for name in public(module, inspect.isclass)]
 OF_METHODS = (

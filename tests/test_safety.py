@@ -122,6 +122,9 @@ WRITES = {
     "pd_core.storage.atomic: os.fdopen(os.open(partial, flags, mode), 'wb')": "the writer itself",
     "pd_core.storage.atomic: os.open(partial, flags, mode)": "the writer itself",
     "pd_core.distributed.table_files: .write_bytes(text)": "in a folder of atomic_folder",
+    "pd_core.interchange.writing: "
+    "shutil.copytree(entry, folder / entry.name, symlinks=True, copy_function=_same)": RENAMED,
+    "pd_core.interchange.writing: shutil.copy2(source, target, follow_symlinks=False)": RENAMED,
     "pd_v2.files.archive: builtins.open(path, 'wb')": RENAMED,
     "pd_v2.image: builtins.open(os.path.join(folder, f'batch_{number}'), 'wb')": RENAMED,
     # downloads, which are resumed: what has arrived stays

@@ -47,7 +47,7 @@ def check_picklable(where: str, value: Any) -> None:
         )
 
 
-def _is_found(function):
+def _is_found(function: FunctionType) -> bool:
     """Whether the module of a function, or a class in it, has it under its name."""
     found: Any = sys.modules.get(function.__module__)
     for part in function.__qualname__.split("."):

@@ -76,7 +76,7 @@ class Layout:
 
 
 def _reordered(array, order):
-    """Return parts of the first axis in another order; what has no parts is one of a weight norm."""
+    """Return parts of the first axis in another order; norms along it have no parts."""
     if not order or array.ndim == 0 or len(array) % len(order):
         return array
     parts = np.split(array, len(order))
@@ -108,7 +108,7 @@ def counterpart(layer: Layer, computed: str = "") -> Counterpart | None:
 
 
 def _function_of(layer):
-    kinds = [(kind, function) for kind, function in _COUNTERPARTS.items()]
+    kinds = _COUNTERPARTS.items()
     return next((function for kind, function in kinds if isinstance(layer, kind)), None)
 
 
@@ -267,15 +267,18 @@ def _reparametrized(layer):
     name = form.names[0]
     new = f"parametrizations.{name}"
     if isinstance(layer, WeightNorm):
-        ours = ("g", "v")
-        names = (f"{new}.original0", f"{new}.original1"), (f"{name}_g", f"{name}_v")
+        ours: tuple[str, ...] = ("g", "v")
+        names: list[tuple[str, ...]] = [
+            (f"{new}.original0", f"{new}.original1"),
+            (f"{name}_g", f"{name}_v"),
+        ]
         load, store = partial(_each, form.load), partial(_each, form.store)
     else:
         ours = ("W", "u", "v")
-        names = (
+        names = [
             (f"{new}.original", f"{new}.0._u", f"{new}.0._v"),
             (f"{name}_orig", f"{name}_u", f"{name}_v"),
-        )
+        ]
         load, store = partial(_first, form.load, rows.load), partial(_first, form.store, rows.store)
     return Counterpart((Entry(ours, tuple([Form(each, load, store) for each in names])),))
 

@@ -110,10 +110,9 @@ def to_pytorch(layer: Layer) -> dict[str, np.ndarray]:
     state: dict[str, Any] = {}
     for path, one in names.every_layer():
         for place in names.of(one, path):
-            variables = [names.variables.get(name) for name in place.ours]
-            if None in variables:
+            if any(name not in names.variables for name in place.ours):
                 continue
-            arrays = [session.val(v) for v in variables]
+            arrays = [session.val(names.variables[name]) for name in place.ours]
             stored = ((form.names, form.store(arrays)) for form in place.forms)
             state.update(next(dict(zip(k, a, strict=True)) for k, a in stored if a is not None))
             for name, value in place.ignored.items():
@@ -166,9 +165,9 @@ class _Names:
             if name in known.merged:
                 continue
             # what is around a layer to compute a parameter is no module in PyTorch
-            is_around = isinstance(layer, AROUND) and name == "layer"
-            path = theirs if is_around else f"{theirs}{renames.get(name, name)}."
-            of = layer.of if is_around else ""
+            path, of = f"{theirs}{renames.get(name, name)}.", ""
+            if isinstance(layer, AROUND) and name == "layer":
+                path, of = theirs, layer.of
             self._add(child, f"{ours}{name}.", path, of, (*above, layer))
 
     def _merged(self, known: Counterpart | None, ours: str, paths: list[str]) -> Iterator[_Place]:

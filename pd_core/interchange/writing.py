@@ -53,6 +53,7 @@ def write_model_folder(
 
     Raises:
         DTypeError: a value holds no numbers.
+        NotADirectoryError: there is a file of that name.
         TypeError: config is no JSON, or there is no such dtype.
         ValueError: there are no tensors, or max_shard_size is no size.
     """
@@ -91,7 +92,7 @@ def _bytes(size):
         unit = _UNITS.get(match.group(2).upper()) if match else None
         number = int(float(match.group(1)) * unit) if match and unit else 0
     else:
-        number = size if isinstance(size, (int, np.integer)) and size is not True else 0
+        number = int(size) if isinstance(size, (int, np.integer)) and size is not True else 0
     if number < 1:
         raise ValueError(
             f"write_model_folder: max_shard_size is a number of bytes, or text such as '5GB', "

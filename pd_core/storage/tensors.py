@@ -4,7 +4,7 @@ import json
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -17,7 +17,8 @@ from .small_floats import is_small_float, small_floats
 _RESERVED = "__metadata__"
 _STORED = "pd.__metadata__"  # key of the metadata: the name in the file of a tensor `__metadata__`
 _TYPES = {
-    **{"BOOL": "bool", "C64": "complex64"},
+    "BOOL": "bool",
+    "C64": "complex64",
     **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
     **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
@@ -106,14 +107,12 @@ class TensorFile(Mapping[str, np.ndarray]):
         return tuple(self._entries[name]["shape"])
 
     def __getitem__(self, name: str) -> np.ndarray:
-        with open(self.path, "rb") as file:
-            return self._read(file, name)
-
-    def _read(self, file: BinaryIO, name: str) -> np.ndarray:
         begin, end = self._entries[name]["data_offsets"]
-        file.seek(self._start + begin)
         data = bytearray(end - begin)
-        if file.readinto(data) != len(data):
+        with open(self.path, "rb") as file:
+            file.seek(self._start + begin)
+            count = file.readinto(data)
+        if count != len(data):
             raise DamagedFile(self._text(f"it has become shorter, and lacks {name!r}"))
         array = np.frombuffer(data, self._types[name].newbyteorder("<")).reshape(self.shape(name))
         return array.astype(self._types[name], copy=False)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -37,8 +36,8 @@ def lora(
     """Add low-rank adapters to weights of a model: W + (alpha / rank) B A, with W frozen.
 
     `f` is an imported model, whose later calls have the adapters, or one output of a graph or
-    several; those with the adapters are the list `outputs` of the result. `target` are names or patterns
-    of matrices of MatMul and Gemm [m, n], and of filters of Conv, taken as [m, n]; A is [rank, n]
+    several; those with the adapters are `outputs` of the result, a list. `target` are names or
+    patterns of matrices of MatMul and Gemm [m, n], and of filters of Conv, taken as [m, n]; A is [rank, n]
     and B [m, rank], or the other way round for a matrix that multiplies from the right. The factor
     next to the input is drawn as U(±1/sqrt(inputs)), the other is 0. `alpha` is `rank` if None.
     Weights that a file stores as int8 or int4, and that were imported with `trainable=False`, stay

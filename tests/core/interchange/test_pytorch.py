@@ -172,8 +172,9 @@ def test_attention_to_something_else(rng):
     want = expected(theirs, q, k, v)
     np.testing.assert_allclose(result(ours, q, k, v), want, rtol=1e-5, atol=1e-5)
     state = to_pytorch(ours)
-    assert list(state) == ["q_proj_weight", "k_proj_weight", "v_proj_weight"] + [
-        *("in_proj_bias", "out_proj.weight", "out_proj.bias")
+    assert list(state) == [
+        *("q_proj_weight", "k_proj_weight", "v_proj_weight"),
+        *("in_proj_bias", "out_proj.weight", "out_proj.bias"),
     ]
     theirs.load_state_dict(tensors(state))
     np.testing.assert_allclose(expected(theirs, q, k, v), want, rtol=1e-5, atol=1e-5)
@@ -400,7 +401,7 @@ def test_what_is_no_state_dict(given, kind, message):
 
 def test_what_is_no_layer_or_not_built():
     for function in (to_pytorch, lambda x: from_pytorch(x, {})):
-        with pytest.raises(TypeError, match="takes a layer of pd.nn, not 3"):
+        with pytest.raises(TypeError, match=r"takes a layer of pd.nn, not 3"):
             function(3)
     with pytest.raises(pd.NotInitialized, match="Sequential has no parameters yet"):
         to_pytorch(net())
@@ -420,7 +421,7 @@ def test_the_vector_of_a_padding():
     theirs.load_state_dict(tensors(to_pytorch(drawn)))
     assert (result(drawn, ids) == expected(theirs, ids)).all()
     given = {"weight": np.ones((5, 2))}
-    with pytest.raises(pd.GraphError, match="'weight': row 1, the padding, is not zero"):
+    with pytest.raises(pd.GraphError, match=r"'weight': row 1, the padding, is not zero"):
         from_pytorch(ours, given)
     from_pytorch(nn.Embedding(5, 2), given)
 

@@ -2,7 +2,6 @@
 
 import copy
 import gc
-import pickle
 
 import numpy as np
 import pytest

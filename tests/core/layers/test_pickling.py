@@ -142,7 +142,7 @@ def test_what_is_not_built_and_what_waits():
     assert (twin(X).numpy() == net(X).numpy()).all()
     waiting = Net().eval()
     waiting.load_dict({**given, "first.wrong": np.ones(2)})
-    with pytest.raises(pd.GraphError, match="unexpected first.wrong"):
+    with pytest.raises(pd.GraphError, match=r"unexpected first.wrong"):
         again(waiting)(X)
 
 
@@ -207,7 +207,7 @@ def test_an_optimizer_alone_is_that_of_the_names():
     assert values(net) == want
     with pd.fresh():
         alone = pickle.loads(data)
-        with pytest.raises(pd.GraphError, match="a group .* the parameter net/W, which is not"):
+        with pytest.raises(pd.GraphError, match=r"a group .* the parameter net/W, which is not"):
             alone.groups  # noqa: B018
 
 

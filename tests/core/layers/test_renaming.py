@@ -74,7 +74,7 @@ def test_patterns_transpose_matrices_and_leave_vectors(built):
 
 
 def test_none_leaves_out(built):
-    own, given, names = theirs(built)
+    _, given, names = theirs(built)
     given |= {"step": np.array(3), "ema/conv/kernel": np.ones(2)}
     transpose = {"model/conv/kernel$": (3, 2, 0, 1), "model/dense/kernel": None}
     pairs = [("^step$", None), ("^ema/", None), *MAPS["pairs"](names)]
