@@ -16,11 +16,13 @@ from ..graph.shown import with_settings
 from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
 from ..graph.whole import whole
+from ..run.session import default_session
 from .base import Optimizer, parameters_of
 from .row_sparse import Gradient, RowGradient, gradients_by_rows
 from .settings import Built
 from .tracing import state
 
+_STATE = ("scale", "good_steps")
 _LARGEST = 2.0**127  # a scale; the next power of two is no float32
 
 
@@ -64,6 +66,25 @@ class LossScaler(Built):
 
     def __repr__(self) -> str:
         return with_settings(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings, the optimizer and the values in the session, for copies and pickles.
+
+        GraphError if the optimizer has several states.
+        """
+        session, own = default_session(), vars(self)
+        settings = {k: v for k, v in own.items() if k not in (*_STATE, "_built")}
+        values = {key: float(session.get(own[key])) for key in _STATE}
+        return {**settings, "(values)": values, "(name)": self.scale.name.rpartition("/")[0]}
+
+    def __setstate__(self, content: dict[str, Any]) -> None:
+        own = dict(content)
+        values, name = own.pop("(values)"), own.pop("(name)")
+        while names().variables.has_layer(name):
+            name = names().next("loss_scaler_", "")
+        vars(self).update(own)
+        for key in _STATE:
+            vars(self)[key] = state(f"{name}/{key}", (), np.float32, values[key])
 
     @whole
     def minimize(

@@ -37,11 +37,11 @@ def lora(
 
     `f` is an imported model, whose later calls have the adapters, or one output of a graph or
     several; those with the adapters are `outputs` of the result, a list. `target` are names or
-    patterns of matrices of MatMul and Gemm [m, n], and of filters of Conv, taken as [m, n]; A is [rank, n]
-    and B [m, rank], or the other way round for a matrix that multiplies from the right. The factor
-    next to the input is drawn as U(±1/sqrt(inputs)), the other is 0. `alpha` is `rank` if None.
-    Weights that a file stores as int8 or int4, and that were imported with `trainable=False`, stay
-    integers in every export (QLoRA, Dettmers et al. 2023, has the idea).
+    patterns of matrices of MatMul and Gemm [m, n], and of filters of Conv, taken as [m, n]; A is
+    [rank, n] and B [m, rank], or the other way round for a matrix that multiplies from the right.
+    The factor next to the input is drawn as U(±1/sqrt(inputs)), the other is 0. `alpha` is `rank`
+    if None. Weights that a file stores as int8 or int4, and that were imported with
+    `trainable=False`, stay integers in every export (QLoRA, Dettmers et al. 2023, has the idea).
 
     Nothing else is trained; `f.unfreeze("head.*")` trains more afterwards. `export_tuned` writes
     the sums, without new operators; `merge` does the same to the parameters of a graph. ModelError

@@ -194,6 +194,18 @@ def test_an_optimizer_is_that_of_the_net_beside_it(is_first):
     assert values(net) == values(twin["n"])
 
 
+@pytest.mark.parametrize("copier", [again, copy.deepcopy])
+def test_a_loss_scaler_is_that_of_the_net_beside_it(copier):
+    net = nn.FC(2, name="net")
+    net(pd.Variable([None, 3]))
+    scaler = pd.LossScaler(pd.AdamOptimizer(0.1), initial_scale=8.0, growth_interval=3)
+    steps(net, scaler, 2)
+    twin, its_scaler = copier((net, scaler))
+    assert its_scaler.good_steps.val() == 2 and its_scaler.scale is not scaler.scale
+    steps(net, scaler, 2), steps(twin, its_scaler, 2)
+    assert values(net) == values(twin) and its_scaler.scale.val() == 16 == scaler.scale.val()
+
+
 def test_an_optimizer_alone_is_that_of_the_names():
     net = nn.FC(2, name="net")
     net(pd.Variable([None, 3]))
