@@ -90,8 +90,12 @@ def wrapped(kind, wrap):
 BOTH = [False, True]
 PARTS = {
     linear: every(bias=BOTH),
-    conv: every(n=[1, 2, 3], bias=BOTH, groups=[1, 2], transposed=BOTH),
-    recurrent: every(kind=["LSTM", "GRU", "RNN"], bias=BOTH, num_layers=[1, 2], bidirectional=BOTH),
+    # groups and layers take turns with the bias, which keeps the rows few
+    conv: [{**o, "groups": 1 + o["bias"]} for o in every(n=[1, 2, 3], bias=BOTH, transposed=BOTH)],
+    recurrent: [
+        {**o, "num_layers": 2 - o["bias"]}
+        for o in every(kind=["LSTM", "GRU", "RNN"], bias=BOTH, bidirectional=BOTH)
+    ],
     attention: every(bias=BOTH),
     transformer: every(kind=["TransformerEncoderLayer"], norm_first=BOTH, act=["relu", "gelu"]),
     norm: every(
