@@ -27,8 +27,8 @@ class Root:
     def __init__(self, name: str) -> None:
         self.name, self._new = name, ""
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"name": self.name, "_new": ""}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Root, (self.name,)
 
     def renamed(self, name: str) -> str:
         """Return the name that something below has now."""

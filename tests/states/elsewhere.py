@@ -25,6 +25,9 @@ _OF_MODULES = {
     "tests/core/layers/test_reparametrization.py": {
         "pd_core.layers.reparametrization": "SpectralNorm WeightNorm",
     },
+    "tests/core/layers/test_pickling.py": {
+        "pd_core.optimizers.loss_scaling": "LossScaler",
+    },
     "tests/core/optimizers/test_states.py": {
         "pd_core.optimizers.base": "Optimizer",
     },
