@@ -394,13 +394,13 @@ class Module(Layer):
         return slots, targets
 
     def load(
-        self, path: str | os.PathLike, include_state: bool = False, strict: bool = True
+        self, path: str | os.PathLike, include_state: bool = False, strict: bool = False
     ) -> dict[str, Any]:
         """Set parameters and buffers to what `save` wrote; return its `state`, if included.
 
-        Parameters and buffers that the file lacks or has in another shape, and those that only the
-        file has, are a GraphError that lists all of them, and nothing is changed. With strict=False
-        what fits is loaded, and a LoadWarning names each of them. The state of an optimizer is a
+        A LoadWarning names each parameter or buffer that the file lacks or has in another shape,
+        and each that only the file has; these are left as they are. With `strict` they are a
+        GraphError that lists all of them, and nothing is changed. The state of an optimizer is a
         dict for `load_state` of this module's. The module has to be compiled: NotInitialized.
         DamagedFile if `save` did not write the file so.
 

@@ -27,10 +27,9 @@ def write(folder, width):
     hidden = pd.dropout(pd.fc(x, width, act="tanh", W="W1", B="b1"), 0.2)
     scores = pd.fc(hidden, 3, W="W2", B="b2")
     adapters = pd.lora(scores, rank=2)
-    probability = pd.identity(pd.softmax(adapters.outputs), name="probability")
-    cost = pd.identity(
-        pd.reduce_mean(pd.softmax_cross_entropy(adapters.outputs, label)), name="cost"
-    )
+    (adapted,) = adapters.outputs
+    probability = pd.identity(pd.softmax(adapted), name="probability")
+    cost = pd.identity(pd.reduce_mean(pd.softmax_cross_entropy(adapted, label)), name="cost")
     step = pd.AdamOptimizer(rate).minimize(cost)
     initial = folder / "initial.onnx"
     pd.export_step(folder / "step.onnx", step, [cost], [x, label], initial=initial)
