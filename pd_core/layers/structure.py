@@ -35,7 +35,7 @@ def _callers():
     return [layer for layer in layers if layer is not None]
 
 
-_OF_ITS_PLACE = ("_parent", "_names", "_prefix")  # attributes that are not pickled
+_OF_ITS_PLACE = ("_parent", "_names", "_prefix", "_repeats")  # attributes that are not pickled
 _PLACE = "(place)"  # what is pickled instead: the outermost layer, its name, the layers below
 
 
@@ -408,7 +408,7 @@ class Structure(Part):
         own = vars(self)
         own.setdefault("_parent", None)  # the layer around it may have set it
         own.update({key: restored(value) for key, value in state.items() if key != _PLACE})
-        own.update(_names={}, _prefix=None)
+        own.update(_names={}, _prefix=None, _repeats=False)
         is_named = root is not None and name is not None
         if is_named:
             self._set_prefix(root.renamed(name))

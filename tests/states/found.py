@@ -29,8 +29,18 @@ def modules() -> list[ModuleType]:
     for package in (pd_core, pd_v2):
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not any(part in info.name for part in NOT_IMPORTED):
-                found.append(importlib.import_module(info.name))
+                found += _imported(info.name)
     return found
+
+
+def _imported(name):
+    """Return a module in a list, none of a library that is not installed."""
+    try:
+        return [importlib.import_module(name)]
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith(("pd_core", "pd_v2")):
+            raise
+        return []
 
 
 def stateful() -> dict[str, type]:
