@@ -108,7 +108,8 @@ class SGD:
         _check_arguments(reader, handler)
         options = current_options()
         checkpoint = options.checkpoint if checkpoint is None else checkpoint
-        with nullcontext([]) if checkpoint is None else checkpoint.training(self._step) as saving:
+        begun = nullcontext([]) if checkpoint is None else checkpoint.training(self._step)
+        with options.training() as number, begun as saving:
             if saving is None:  # it had ended when the checkpoint was written
                 return
             step = self._step
@@ -116,7 +117,7 @@ class SGD:
                 *saving,
                 Counter(),
                 Data(reader, feeding, tracks=bool(saving), split=step.is_local),
-                *options.items(),
+                *options.items(number),
                 PassEvents(handler, step),
                 # a handler may ask gm for a layer for the first time after the first update
                 TrainNetwork(step, handler is not default_event_handler, not saving),

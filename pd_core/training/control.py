@@ -147,6 +147,27 @@ class Best(Monitor):
     def miss(self) -> None:
         """Do what is due after a pass that is no better."""
 
+    def kept(self, may_be_unbuilt: bool = False) -> dict[str, Variable]:
+        """Return by name the parameters and statistics that the runner trains.
+
+        Before the first batch those of a module may not be built. GraphError if they are unknown,
+        or if there is a sharded table.
+        """
+        who, forward = type(self).__name__, self.context.forward
+        found: dict[str, Variable] = {} if forward is None else forward.variables()
+        if not found and not may_be_unbuilt:
+            raise GraphError(
+                f"{who}: no item trains parameters that are known\n"
+                "  hint: TrainStep(function, parameters={name: variable})"
+            )
+        for v in found.values():
+            if v.is_shard:
+                raise GraphError(
+                    f"{who}: each process has other rows of the sharded table {v.name}\n"
+                    "  hint: SaveEvery writes them"
+                )
+        return found
+
     def _is_better(self, name, value):
         if self.best is None or math.isnan(self.best):
             return self.best is None or not math.isnan(value)
@@ -215,27 +236,6 @@ class Watch(Best):
         self.waited = integer(state["waited"])
 
 
-def _variables(item, may_be_unbuilt=False):
-    """The parameters and statistics that the runner of an item trains; GraphError if unknown.
-
-    Before the first batch those of a module may not be built.
-    """
-    who, forward = type(item).__name__, item.context.forward
-    found: dict[str, Variable] = {} if forward is None else forward.variables()
-    if not found and not may_be_unbuilt:
-        raise GraphError(
-            f"{who}: no item trains parameters that are known\n"
-            "  hint: TrainStep(function, parameters={name: variable})"
-        )
-    for v in found.values():
-        if v.is_shard:
-            raise GraphError(
-                f"{who}: each process has other rows of the sharded table {v.name}\n"
-                "  hint: SaveEvery writes them"
-            )
-    return found
-
-
 class StopEarly(Watch):
     """The end of a training that gets no better, see Watch.
 
@@ -263,7 +263,7 @@ class StopEarly(Watch):
     def on_pass_begin(self, following: Following) -> None:
         following()
         if self.restore_best:
-            self.context.after(lambda: _variables(self))  # an error with the first batch
+            self.context.after(self.kept)  # an error with the first batch
 
     def finalize(self, following: Following) -> None:
         values, self._values = self._values, None
@@ -277,7 +277,7 @@ class StopEarly(Watch):
         super().improve()
         if self.restore_best:
             session = self.context.session
-            self._values = {name: session.val(v) for name, v in _variables(self).items()}
+            self._values = {name: session.val(v) for name, v in self.kept().items()}
 
     def act(self) -> None:
         self.context.stop()
@@ -294,7 +294,7 @@ class StopEarly(Watch):
         if not self.restore_best or values is None:
             return
         there = {name: (a.shape, a.dtype) for name, a in values.items()}
-        variables = _variables(self, may_be_unbuilt=True)
+        variables = self.kept(may_be_unbuilt=True)
         here = {name: (v.dims, v.dtype) for name, v in variables.items()}
         different = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
         if here and different:
@@ -336,7 +336,7 @@ class SaveBest(Best):
 
     def on_pass_begin(self, following: Following) -> None:
         following()
-        self.context.after(lambda: _variables(self))  # an error with the first batch
+        self.context.after(self.kept)  # an error with the first batch
 
     def _prepare(self):
         if self.path.is_dir():
@@ -344,15 +344,18 @@ class SaveBest(Best):
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def improve(self) -> None:
-        context = self.context
-        if not is_writer(context.ranks):
+        if not is_writer(self.context.ranks):
             return
-        values = {name: context.session.get(v) for name, v in _variables(self).items()}
         try:
-            write_tensors(self.path, values, {})
+            self.write()
         except OSError as error:
             text = f"{self.path} could not be written, it is as it was: {error}"
             warn(CheckpointWarning(text))
+
+    def write(self) -> None:
+        """Write the file."""
+        session = self.context.session
+        write_tensors(self.path, {name: session.get(v) for name, v in self.kept().items()}, {})
 
 
 class ReduceRate(Watch):

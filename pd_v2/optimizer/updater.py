@@ -156,6 +156,11 @@ class Updater:
         if self._average is not None:
             self._average.window.restore(found["average"])
 
+    @property
+    def average(self):
+        """The Average of the parameters, None if the optimizer keeps none."""
+        return self._average
+
     def applied(self):
         """A `with` that puts the averages in the place of the parameters, if there are any."""
         return nullcontext() if self._average is None else self._average.applied()

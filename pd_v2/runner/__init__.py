@@ -12,14 +12,13 @@ from pd_core.training import (
     Runner,
     RunnerContext,
     RunnerItem,
-    SaveBest,
     SaveEvery,
     StopAtNaN,
-    StopEarly,
     TestEvery,
     runner_of,
 )
 
+from .best import SaveBest, StopEarly
 from .checkpoint import Checkpoint
 from .items import Data, Forward, ForwardBackward, Update
 

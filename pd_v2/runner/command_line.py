@@ -1,6 +1,8 @@
 """Options of the command line for the trainings of unchanged programs."""
 
 import argparse
+import sys
+from pathlib import Path
 
 from pd_v2 import settings
 from pd_v2.runner.checkpoint import Checkpoint
@@ -8,8 +10,10 @@ from pd_v2.runner.options import Options, set_options
 
 # Options with a value, and without.
 VALUES = ("--checkpoint", "--every", "--keep", "--logdir", "--max-restarts", "--workers")
+VALUES += ("--monitor", "--patience", "--save-best")
 _HISTOGRAMS_EVERY = 500  # batches
 SWITCHES = ("--resume", "--progress", "--check-numerics", "--all-output", "--own-files")
+SWITCHES += ("--restore-best",)
 
 
 def add_options(parser):
@@ -41,6 +45,30 @@ def add_options(parser):
         "--check-numerics",
         action="store_true",
         help="stop at the first operator that makes a NaN or an infinity",
+    )
+    group.add_argument(
+        "--save-best",
+        metavar="FILE",
+        help="write the parameters of the best pass so far to this file, a tar for "
+        "Parameters.from_tar if it is called .tar, else safetensors; those of a second call of "
+        "train to FILE with -2 in its name",
+    )
+    group.add_argument(
+        "--patience",
+        metavar="N",
+        type=_positive,
+        help="end a training that got no better in N passes",
+    )
+    group.add_argument(
+        "--restore-best",
+        action="store_true",
+        help="end each training with the parameters of its best pass",
+    )
+    group.add_argument(
+        "--monitor",
+        metavar="METRIC",
+        help="what these three watch, such as test/cost: a number of a pass, or with test/ of "
+        "trainer.test in its event handler (default: the cost of tests, else that of the pass)",
     )
     group = parser.add_argument_group("options of jobs of several processes, before the program")
     group.add_argument(
@@ -99,6 +127,10 @@ def check(arguments, parser):
         for name in ("every", "keep", "resume", "max-restarts"):
             if getattr(arguments, name.replace("-", "_")):
                 parser.error(f"--{name} needs --checkpoint DIR")
+    if arguments.monitor and not _watches(arguments):
+        parser.error("--monitor needs --save-best FILE, --patience N or --restore-best")
+    if arguments.save_best is not None and Path(arguments.save_best).is_dir():
+        parser.error(f"--save-best {arguments.save_best}: it is a folder, and needs a file")
     if arguments.max_restarts and arguments.workers is None:
         parser.error("--max-restarts needs --workers N")
 
@@ -114,21 +146,37 @@ def apply(arguments):
             resume=arguments.resume,
             on_sigterm=True,
         )
-    set_options(Options(checkpoint, lambda: _items(arguments)))
+    set_options(Options(checkpoint, lambda number: _items(arguments, number)))
     if arguments.check_numerics:
         settings.set_flag("check_numerics", True)
 
 
-def _items(arguments):
-    """Return the items of a training that show how it goes."""
+def _watches(arguments):
+    """Whether an option watches a number of each pass."""
+    return bool(arguments.save_best or arguments.patience or arguments.restore_best)
+
+
+def _items(arguments, number):
+    """Return the items of a training: those that show how it goes, and that keep what was best."""
     from pd_core.training import Log, Progress
+    from pd_v2.runner.best import SaveBest, StopEarly
 
     items = [Progress()] if arguments.progress else []
-    return (
-        [*items, Log(arguments.logdir, histograms_every=_HISTOGRAMS_EVERY)]
-        if arguments.logdir
-        else items
-    )
+    if arguments.logdir:
+        items.append(Log(arguments.logdir, histograms_every=_HISTOGRAMS_EVERY))
+    monitor = arguments.monitor
+    if arguments.save_best:
+        items.append(SaveBest(_numbered(arguments.save_best, number), monitor))
+    if arguments.patience or arguments.restore_best:
+        patience = arguments.patience or sys.maxsize  # all passes, and then the best of them
+        items.append(StopEarly(monitor, patience, restore_best=arguments.restore_best))
+    return items
+
+
+def _numbered(path, number):
+    """Return the path of the file of a training; the first has the number 0."""
+    path = Path(path)
+    return path if not number else path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
 
 
 def _positive(text):

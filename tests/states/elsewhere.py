@@ -45,6 +45,9 @@ _OF_MODULES = {
         "pd_core.training.control": "Best Watch",
         "pd_core.training.steps": "Step",
     },
+    "tests/v2/runner/test_best.py": {
+        "pd_v2.runner.best": "SaveBest StopEarly",
+    },
     "tests/v2/runner/test_checkpoint.py": {
         "pd_v2.evaluator.base": "LastBatch",
         "pd_v2.runner.checkpoint": "CallState Checkpoint",

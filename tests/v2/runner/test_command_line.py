@@ -29,6 +29,7 @@ def own_options():
         ("--progress --check-numerics -c pass", 2),
         ("--keep=3 --logdir logs -m module", 3),
         ("--resume=yes train.py", 0),
+        ("--save-best=best.tar --patience 3 --restore-best --monitor cost train.py", 6),
         ("--checkpoint", 2),
         ("", 0),
     ],
@@ -49,6 +50,9 @@ def test_options_are_before_the_program(arguments, leading):
         ("--checkpoint saved --every x train.py", "argument --every: x is not a positive number"),
         ("--workers 2 --max-restarts 3 train.py", "--max-restarts needs --checkpoint DIR"),
         ("--max-restarts 3 --checkpoint saved train.py", "--max-restarts needs --workers N"),
+        ("--monitor test/cost train.py", "--monitor needs --save-best FILE, --patience N or"),
+        ("--patience 0 train.py", "argument --patience: 0 is not a positive number"),
+        ("--save-best . train.py", "--save-best .: it is a folder, and needs a file"),
         ("--checkpoint saved", "there is no program to train with"),
     ],
 )
@@ -74,7 +78,7 @@ def test_what_options_set(tmp_path, monkeypatch):
     assert isinstance(checkpoint, paddle.Checkpoint) and str(checkpoint.folder) == saved
     found = checkpoint.every_batches, checkpoint.keep, checkpoint.resume, checkpoint.on_sigterm
     assert found == (3, 4, True, True)
-    assert {type(item) for item in current.items()} == {Log, Progress}
+    assert {type(item) for item in current.items(0)} == {Log, Progress}
     assert settings.current().flags["check_numerics"]
 
 
@@ -83,4 +87,4 @@ def test_without_options(tmp_path):
     command_line.apply(parser.parse_args(["--checkpoint", str(tmp_path), "-"]))
     checkpoint = current_options().checkpoint
     assert (checkpoint.every_batches, checkpoint.keep, checkpoint.resume) == (None, 2, False)
-    assert current_options().items() == []
+    assert current_options().items(0) == []
