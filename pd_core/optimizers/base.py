@@ -194,7 +194,8 @@ class Optimizer:
         Without `var_list` it covers every parameter that the cost depends on, trainable or not:
         `trainable` is read when the step is evaluated, and a frozen variable keeps its value and
         its slots. Every call creates new optimizer state; `variables()` of the Update lists it,
-        and it is freed with the Update.
+        and it is freed with the Update. Of one state are steps inside `pd.guard()`, those of
+        `Module.fit`, the one update that was there before them, and all that are made after them.
 
         Inside `pd.guard()` the step is taken at once, and the Update is empty: with the gradients
         of `backward()`, if that was called on the cost, else with those of this cost alone. The
@@ -328,7 +329,7 @@ class Optimizer:
     @whole
     def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
         """Return an Update from (parameter, gradient) pairs; a gradient may be a RowGradient."""
-        return states.StaticTracing(self, self.name, default_session()).update(pairs)
+        return states.static_tracing(self, self.name, default_session()).update(pairs)
 
 
 place(Optimizer, OPTIMIZER, settings=OPTIMIZER)

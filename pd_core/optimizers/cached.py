@@ -35,9 +35,22 @@ class CachedTracing(Tracing):
         self._settings: tuple[dict, tuple] | None = None  # of the last step
         self._numbers: set[Variable] = set()  # plans hold what they read weakly
 
-    def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
+    def begin(self, parameters: Sequence[Variable]) -> None:
+        """Go on with the state of the one update of a static graph, if there is one in use.
+
+        Called before each step is traced; only the first one finds no state here.
+        """
+        if self.variables():
+            return
+        static = [use.variables() for use in self.optimizer.settings.uses() if use.has_state]
+        for (w, name), v in static[0].items() if len(static) == 1 else ():
+            own = self.scalars if w is None else self.slots.setdefault(w, {})
+            own[name] = v
         if not self.slots:
-            check_waiting(self.optimizer, self.waiting, [w for w, _ in pairs])
+            check_waiting(self.optimizer, self.waiting, parameters)
+
+    def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
+        self.begin([w for w, _ in pairs])
         update = super().update(pairs)
         self._numbers.update(self.optimizer.settings.variables())
         return update
@@ -118,6 +131,15 @@ def check_waiting(
             f"{type(optimizer).__name__}: the state that was loaded is of other parameters\n"
             f"  loaded   {listed(there)}\n  trained  {listed(here)}"
         )
+
+
+def steps_of(optimizer: Any, session: Session) -> CachedTracing | None:
+    """Return the state of the steps of an optimizer, or of the one that it is a variant of."""
+    cached = session.optimizers.get(optimizer)
+    if cached is None:
+        every = list(session.optimizers.items())
+        cached = next((c for o, c in every if o.settings is optimizer.settings), None)
+    return cached
 
 
 def cached_tracing(optimizer: TraceableOptimizer, session: Session) -> CachedTracing:

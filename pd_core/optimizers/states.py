@@ -16,7 +16,7 @@ from ..graph.pickled import PickledName, check_picklable, pickled_name
 from ..graph.update import Update
 from ..graph.variable import Dims, Variable, describe
 from ..run.session import Session, default_session
-from .cached import cached_tracing, check_waiting, state_name
+from .cached import CachedTracing, cached_tracing, check_waiting, state_name, steps_of
 from .groups import Group
 from .row_sparse import Gradient
 from .settings import Use
@@ -51,6 +51,35 @@ class StaticTracing(Tracing):
         return v
 
 
+class SharedTracing(Tracing):
+    """The tracing of an update of a static graph in the state of the steps inside `pd.guard()`."""
+
+    def __init__(self, optimizer: TraceableOptimizer, cached: CachedTracing):
+        super().__init__(optimizer, cached.name)
+        self.cached = cached
+
+    def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Update:
+        self.cached.begin([w for w, _ in pairs])
+        return noted(self.optimizer, super().update(pairs))
+
+    def state(
+        self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float
+    ) -> Variable:
+        return self.cached.state(w, name, dims, dtype, value)
+
+
+def static_tracing(optimizer: Any, name: str | None, session: Session) -> Tracing:
+    """Return the tracing of an update of a static graph.
+
+    Its state is that of the steps inside `pd.guard()` and of `Module.fit` if there have been any
+    in this session, else its own.
+    """
+    cached = steps_of(optimizer, session)
+    if cached is not None and cached.variables():
+        return SharedTracing(optimizer, cached)
+    return StaticTracing(optimizer, name, session)
+
+
 def noted(
     optimizer: TraceableOptimizer, update: Update, variables: Variables | None = None
 ) -> Update:
@@ -75,11 +104,10 @@ def _variables(optimizer, session):
     if cached is None and "_inherited" in vars(optimizer):
         cached = cached_tracing(optimizer, session)
     own: Variables = {} if cached is None else cached.variables()
-    uses = optimizer.settings.uses()
-    if sum(use.has_state for use in uses) + bool(own) > 1:
+    static = _static_states(optimizer, own)
+    if len(static) + bool(own) > 1:
         gc.collect()  # graphs are cycles: some of them may have been dropped
-        uses = optimizer.settings.uses()
-    static = [use.variables() for use in uses if use.has_state]
+        static = _static_states(optimizer, own)
     count = len(static) + bool(own)
     if count > 1:
         raise GraphError(
@@ -89,6 +117,12 @@ def _variables(optimizer, session):
             "pd.default_session().state()"
         )
     return static[0] if static else own
+
+
+def _static_states(optimizer, own):
+    """The states of updates of static graphs in use, but for one that the steps go on with."""
+    states = [use.variables() for use in optimizer.settings.uses() if use.has_state]
+    return [s for s in states if not (s and all(own.get(key) is v for key, v in s.items()))]
 
 
 def state_of(optimizer: Any, session: Session) -> dict[str, np.ndarray]:
@@ -115,7 +149,9 @@ def load(
     if not isinstance(values, Mapping):
         raise TypeError(f"{who}: takes a dict of values by name, not a {type(values).__name__}")
     found = {state_name(*key): v for key, v in _variables(optimizer, session).items()}
-    is_whole = any(use.has_state for use in settings.uses())  # nothing can come later
+    cached = session.optimizers.get(optimizer)
+    own = {} if cached is None else cached.variables()
+    is_whole = bool(_static_states(optimizer, own))  # nothing can come later
     arrays: dict[Variable, np.ndarray] = {}
     later: dict[str, np.ndarray] = {}
     numbers: dict[str, float] = {}

@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 
-from numpy.typing import DTypeLike
-
 from ...graph.update import Update as Assignments
-from ...graph.variable import Dims, Variable
+from ...graph.variable import Variable
 from ...optimizers.base import Optimizer
-from ...optimizers.cached import CachedTracing, cached_tracing, check_waiting
-from ...optimizers.row_sparse import Gradient
-from ...optimizers.states import noted
-from ...optimizers.tracing import Tracing, variant
+from ...optimizers.cached import cached_tracing
+from ...optimizers.states import SharedTracing
+from ...optimizers.tracing import variant
 from ...run.session import default_session
 from ..steps import Update
 
@@ -25,24 +22,6 @@ class KeptUpdate(Update):
         """Return the update of parameters and kept state."""
         kept = cached_tracing(self.optimizer, default_session())
         # minimize() finds parameters and gradients, and leaves the assignments to update().
-        traced = variant(optimizer, {"update": _SharedTracing(optimizer, kept).update})
+        traced = variant(optimizer, {"update": SharedTracing(optimizer, kept).update})
         update: Assignments = traced.minimize(costs, self.var_list)
         return update
-
-
-class _SharedTracing(Tracing):
-    """A tracing in the state of another one."""
-
-    def __init__(self, optimizer: Optimizer, kept: CachedTracing):
-        super().__init__(optimizer, kept.name)
-        self.kept = kept
-
-    def update(self, pairs: Sequence[tuple[Variable, Gradient]]) -> Assignments:
-        if not self.kept.slots:
-            check_waiting(self.optimizer, self.kept.waiting, [w for w, _ in pairs])
-        return noted(self.optimizer, super().update(pairs))
-
-    def state(
-        self, w: Variable | None, name: str, dims: Dims, dtype: DTypeLike, value: float
-    ) -> Variable:
-        return self.kept.state(w, name, dims, dtype, value)

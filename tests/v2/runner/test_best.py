@@ -49,7 +49,7 @@ def reader(seed=3):
 
 def values(trainer):
     pool = trainer.__parameters__
-    return {name: pool.get(name).copy() for name in pool.keys()}
+    return {name: pool.get(name).copy() for name in pool}
 
 
 def averages(trainer, path):
@@ -61,7 +61,7 @@ def averages(trainer, path):
 
 def read(path):
     pool = paddle.parameters.Parameters.from_tar(str(path))
-    return {name: pool.get(name).reshape(-1) for name in pool.keys()}
+    return {name: pool.get(name).reshape(-1) for name in pool}
 
 
 def assert_equal(found, wanted):
