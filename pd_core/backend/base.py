@@ -150,7 +150,7 @@ class Values(Protocol):
         """Return what is stored of a variable, for `put_back` once `set` has replaced it."""
 
     def put_back(self, variable: Variable, kept: Any) -> None:
-        """Store again what `kept` returned, be it no value."""
+        """Store again what `kept` returned; None for no value."""
 
 
 class Backend(Protocol):

@@ -220,9 +220,9 @@ class OrtValues:
         """Return what is stored of a variable, for `put_back` once `set` has replaced it."""
         return tuple(self.buffers.get(variable, (None, None)))
 
-    def put_back(self, variable: Variable, kept: tuple[Any, ...]) -> None:
-        """Store again what `kept` returned, be it no value."""
-        self.buffers.setdefault(variable, [None, None])[:] = kept
+    def put_back(self, variable: Variable, kept: tuple[Any, ...] | None) -> None:
+        """Store again what `kept` returned; None for no value."""
+        self.buffers.setdefault(variable, [None, None])[:] = kept or (None, None)
         self.stamp = object()
 
     def pair(self, variable: Variable) -> list[Any]:

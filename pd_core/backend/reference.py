@@ -96,10 +96,10 @@ class HostValues:
         """Return what is stored of a variable, for `put_back` once `set` has replaced it."""
         return self.current.get(variable), self.previous.get(variable)
 
-    def put_back(self, variable: Variable, kept: tuple[np.ndarray | None, ...]) -> None:
-        """Store again what `kept` returned, be it no value."""
+    def put_back(self, variable: Variable, kept: tuple[np.ndarray | None, ...] | None) -> None:
+        """Store again what `kept` returned; None for no value."""
         every: list[Any] = [self.current, self.previous]
-        for values, array in zip(every, kept, strict=True):
+        for values, array in zip(every, kept or (None, None), strict=True):
             values.pop(variable, None)
             if array is not None:
                 values[variable] = array

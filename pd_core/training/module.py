@@ -79,12 +79,18 @@ class Module(Layer):
         """
         for layer in (self, *self.sublayers()):
             on_failure(vars(layer).update, {"training": layer.training})
-        on_failure(vars(self).update, {"_use_graph": self._use_graph, "_inputs": self._inputs})
+        on_failure(vars(self).update, {"_use_graph": self._use_graph})
+        self._forget_on_failure()
         self._set_training(is_train)
         self._use_graph = use_graph
         self._inputs = declared(inputs)
         self._build_forward()
         self._is_compiled = True
+
+    def _forget_on_failure(self):
+        """Let a call that fails leave what is known of the inputs as it is."""
+        known = {"_inputs": self._inputs, "_is_compiled": self._is_compiled}
+        on_failure(vars(self).update, known)
 
     def _build_forward(self):
         """Return feed slots for the inputs, and the static graph of `forward` on them."""
@@ -124,6 +130,7 @@ class Module(Layer):
         forward = self.forward
 
         def noting(*inputs, **kwargs):
+            self._forget_on_failure()
             given = signature(forward).bind(*inputs, **kwargs).args
             output = forward(*inputs, **kwargs)
             self._inputs = declared(variables_in(given))
@@ -246,6 +253,7 @@ class Module(Layer):
         def build(*slots):
             output = self(*slots)
             if not is_known:
+                self._forget_on_failure()
                 self._inputs = declared(slots)
             return output
 

@@ -247,3 +247,22 @@ def test_a_file_that_is_imported_twice():
 def test_the_name_of_one_variable_names_get_variable():
     with pytest.raises(pd.NameConflict, match="get_variable"):
         pd.Variable("w", data=np.ones(2))
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_a_value_that_was_looked_at_is_taken_back(device):
+    class Looking(nn.Layer):
+        def __init__(self):
+            super().__init__("looking")
+            self.fc = nn.FC(2)
+
+        def forward(self, x):
+            self.fc(x)
+            self.fc.W.val()
+            raise ValueError("after a look")
+
+    with pd.Session(device) as session:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="after a look"):
+                Looking()(pd.Variable([None, 3]))
+            assert session.values() == {}
