@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pd_core as pd
+from pd_core.training.precision import checked_precision
 
 from .warning import warn
 
@@ -157,7 +158,7 @@ def _parsed(name, value):
         return truth
     if name in _INTEGERS:
         return _integer(name, value)
-    return value
+    return checked_precision(value) if name == "precision" else value
 
 
 def _place_in_job(options):
@@ -190,7 +191,8 @@ def _warn_of_no_effect(options):
         for name, default in _WITHOUT_EFFECT.items()
         if options.get(name, default) != default
     ]
-    unknown = sorted(options.keys() - _BOOLEANS - _INTEGERS - _OTHERS - _WITHOUT_EFFECT.keys())
+    known = _BOOLEANS | _INTEGERS | _OTHERS | {"precision"}
+    unknown = sorted(options.keys() - known - _WITHOUT_EFFECT.keys())
     ineffective = [*changed, *(f"{name} (unknown)" for name in unknown)]
     if ineffective:
         warn(f"init: options without effect: {', '.join(ineffective)}")

@@ -45,7 +45,9 @@ class SGD:
     With `check_numerics`, which 2017 did not have, `train` and `test` raise a pd.NumericError at
     the first operator that makes a NaN or an infinity, before anything is stored; by default
     `paddle.init(check_numerics=...)` decides. Otherwise a warning tells that a cost or a parameter
-    is not finite.
+    is not finite. `precision="mixed_float16"`, or `paddle.init(precision=...)`, computes products of
+    matrices and convolutions in float16, with parameters and the optimizer in float32 and gradients
+    of scaled costs.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class SGD:
         use_etcd=True,
         *,
         check_numerics=None,
+        precision=None,
     ):
         if not isinstance(parameters, Parameters):
             raise TypeError("parameters should be parameters")
@@ -71,7 +74,12 @@ class SGD:
         self.__topology__ = Topology(cost, extra_layers)
         self.__optimizer__, self.__parameters__ = update_equation, parameters
         self._step = NetworkStep(
-            self.__topology__, parameters, update_equation, check_numerics, is_local=is_local
+            self.__topology__,
+            parameters,
+            update_equation,
+            check_numerics,
+            is_local=is_local,
+            precision=precision,
         )
         self.__gradient_machine__ = self._step.machine
         self._context = None  # of the training that goes on

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .. import ops
+from ..graph.arrays import is_float
 from ..graph.checks import differ
 from ..graph.errors import GraphError, ShapeError
 from ..graph.nested import mapped, variables_in
@@ -76,7 +77,7 @@ class _Custom:
         given = [constant(x) for x in inputs]
         before = latest_serial()
         result = self.function(*given, **options)
-        outputs = list(dict.fromkeys(v for v in variables_in(result) if v.dtype.kind == "f"))
+        outputs = list(dict.fromkeys(v for v in variables_in(result) if is_float(v.dtype)))
         if not outputs:
             raise GraphError(f"{who} returned no float")
         _check_captured(who, outputs, given, before)
@@ -101,7 +102,7 @@ def _check_captured(who, outputs, given, before):
     read = [x for n in inner if n.op_type != "StopGradient" for x in n.inputs if x is not None]
     for x in dict.fromkeys([*read, *outputs]):
         owner = x if x.source is None else x.source
-        if x in computed or owner in known or x.value is not None or x.dtype.kind != "f":
+        if x in computed or owner in known or x.value is not None or not is_float(x.dtype):
             continue
         if x.node is not None or owner.trainable:
             raise GraphError(
@@ -180,7 +181,7 @@ def custom_gradients(node: Node, *dys: Variable | None) -> Gradients:
 
 def _checked(g: Any, x: Variable | None, who: str) -> Variable | None:
     """A gradient that fits its input."""
-    if g is None or x is None or x.dtype.kind != "f":
+    if g is None or x is None or not is_float(x.dtype):
         return None
     g = constant(g, x.dtype) if not isinstance(g, Variable) else g
     if differ(g, x) or g.dtype != x.dtype:

@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 from .. import ops
+from ..graph.arrays import is_float
 from ..graph.checks import differ
 from ..graph.errors import DTypeError, GraphError, NoGradient, ShapeError
 from ..graph.node import Node, ancestors, located_at
@@ -50,7 +51,7 @@ def gradients(
     for v in [*costs, *variables]:
         if not isinstance(v, Variable):
             raise TypeError(f"gradients: takes Variables, not {v!r}")
-        if v.dtype.kind != "f":
+        if not is_float(v.dtype):
             raise NoGradient(f"gradients: {v!r} is no float, so it has no gradient")
     order = ancestors(costs)
     reads = reads_of(variables, costs, order)
@@ -97,7 +98,7 @@ def _active(order: Sequence[Node], variables: Iterable[Variable]) -> set[Variabl
     active = set(variables)
     for node in order:
         if node.op_type not in zeros and not active.isdisjoint(node.inputs):
-            active.update(y for y in node.outputs if y.dtype.kind == "f" and passes_gradients(y))
+            active.update(y for y in node.outputs if is_float(y.dtype) and passes_gradients(y))
     return active
 
 

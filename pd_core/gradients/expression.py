@@ -7,6 +7,7 @@ second derivatives follow, and what the backward pass needs of the forward one i
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from ..graph.arrays import is_float
 from ..graph.node import Node
 from ..graph.rewrite import substitute
 from ..graph.variable import Variable
@@ -48,7 +49,7 @@ def _rule(node: Node, *dys: Variable | None) -> Gradients:
     placeholders = [_placeholder(x) for x in node.inputs]
     pairs = zip(_outputs(node, placeholders), dys, strict=False)  # the last outputs may be left out
     outputs, seeds = zip(*((y, dy) for y, dy in pairs if dy is not None), strict=True)
-    floats = [v for v in placeholders if v is not None and v.dtype.kind == "f"]
+    floats = [v for v in placeholders if v is not None and is_float(v.dtype)]
     partials = gradients(outputs, floats, seeds)
     actual = {v: x for v, x in zip(placeholders, node.inputs, strict=True) if v is not x}
     present = [g for g in partials if g is not None]
@@ -61,6 +62,6 @@ def _rule(node: Node, *dys: Variable | None) -> Gradients:
 
 def _placeholder(x: Variable) -> Variable:
     """Return a new Variable of x's type if x is a float; sizes and other integers as they are."""
-    if x is None or x.dtype.kind != "f":
+    if x is None or not is_float(x.dtype):
         return x
     return Variable.of(x.dims, x.dtype, x.name)

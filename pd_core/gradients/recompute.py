@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from .. import ops
+from ..graph.arrays import is_float
 from ..graph.errors import GraphError
 from ..graph.nested import mapped, variables_in
 from ..graph.node import Node, ancestors, composite, latest_serial
@@ -38,7 +39,7 @@ def recompute(function: Callable[..., _Result], *inputs: Any) -> _Result:
     result = function(*inputs)
     given = list(dict.fromkeys(variables_in(inputs)))
     outputs = list(dict.fromkeys(variables_in(result)))
-    outputs = [y for y in outputs if y.dtype.kind == "f" and _is_inside(y, before)]
+    outputs = [y for y in outputs if is_float(y.dtype) and _is_inside(y, before)]
     if not outputs:
         raise GraphError(f"recompute: {_name(function)} returned no float that it has computed")
     inner = ancestors(outputs, set(given), lambda node: _inputs_inside(node, before))
@@ -96,7 +97,7 @@ def recomputed_gradients(node: Node, *dys: Variable | None) -> Gradients:
         replacements=placeholders,
         only={"Uniform"},
     )
-    floats = [x for x in inputs if x.dtype.kind == "f"]
+    floats = [x for x in inputs if is_float(x.dtype)]
     seeds = [dy for _, dy in pairs]
     partials = gradients(again, [placeholders.get(x, x) for x in floats], seeds)
     actual = {placeholder: _after(arrived, x) for x, placeholder in placeholders.items()}
@@ -116,7 +117,7 @@ def _present(inputs: Inputs) -> list[Variable]:
 
 def _is_copied(x: Variable) -> bool:
     """Whether a copy of a captured value is read: sizes and stored values are read themselves."""
-    return not x.is_persistent and (x.dtype.kind == "f" or x.node is None)
+    return not x.is_persistent and (is_float(x.dtype) or x.node is None)
 
 
 def _always_true(values: Sequence[Variable]) -> Variable:

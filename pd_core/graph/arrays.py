@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from .errors import DTypeError
 
-_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2}
+_RANKS = {"b": 0, "i": 1, "u": 1}
 
 
 def host_array(value: Any) -> np.ndarray:
@@ -50,7 +50,12 @@ def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") 
 
 def rank_of(dtype: np.dtype) -> int:
     """Return the rank of a kind in promotions: bools, integers, floats."""
-    return _RANKS.get(dtype.kind, 0)
+    return 2 if is_float(dtype) else _RANKS.get(dtype.kind, 0)
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """Return whether an element type is one of floats, bfloat16 among them, which NumPy lacks."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
 
 
 def common_dtype(a: np.dtype, b: np.dtype) -> np.dtype | None:
@@ -72,7 +77,7 @@ def _dtype_error(label: str | None, value: object, what: object) -> DTypeError:
 
 def _represents(array: np.ndarray, dtype: np.dtype) -> bool:
     """Return whether this dtype holds the values of an array exactly; floats may be rounded."""
-    if dtype.kind == "f" or np.can_cast(array.dtype, dtype):
+    if is_float(dtype) or np.can_cast(array.dtype, dtype):
         return True
     with np.errstate(invalid="ignore"):  # NaN is no integer
         return bool((array.astype(dtype) == array).all())

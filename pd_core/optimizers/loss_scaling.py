@@ -57,7 +57,7 @@ class LossScaler(Built):
             )
         if growth_interval < 1:
             raise ValueError(f"LossScaler: growth_interval is at least 1, not {growth_interval}")
-        self.optimizer = optimizer
+        self.optimizer, self.initial_scale = optimizer, initial_scale
         self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
         self.growth_interval = growth_interval
         name = name or names().next("loss_scaler_", "")
@@ -105,19 +105,28 @@ class LossScaler(Built):
         own = effects(costs)
         variables = parameters_of(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
-        scaled = [c * ops.cast(self.scale, c.dtype) for c in costs]
-        gradients = gradients_by_rows(scaled, variables)
+        gradients = gradients_by_rows(self.scaled(costs), variables)
         pairs = [
-            (v, _divided(g, self.scale))
-            for v, g in zip(variables, gradients, strict=True)
-            if g is not None
+            (v, self.divided(g)) for v, g in zip(variables, gradients, strict=True) if g is not None
         ]
-        finite = all_finite([g for _, g in pairs])
         update = copy.copy(self.optimizer.update(pairs))
-        guarded = [_only_if(finite, a) for a in update.assignments]
-        update.assignments = (*guarded, *self.adjusted(finite))
+        self.guard(update, [g for _, g in pairs])
         self.note([a.value for a in update.assignments])
         return update.including(own)
+
+    def scaled(self, costs: Sequence[Variable]) -> list[Variable]:
+        """Return costs times the scale."""
+        return [c * ops.cast(self.scale, c.dtype) for c in costs]
+
+    def divided(self, g: Gradient) -> Gradient:
+        """Return a gradient of scaled costs, divided by the scale."""
+        return _divided(g, self.scale)
+
+    def guard(self, update: Update, gradients: Sequence[Gradient]) -> None:
+        """Let an update change nothing but the scale if a gradient is not finite."""
+        finite = all_finite(gradients)
+        guarded = [_only_if(finite, a) for a in update.assignments]
+        update.assignments = (*guarded, *self.adjusted(finite))
 
     def adjusted(self, finite: Variable) -> list[Assignment]:
         """Return the assignments of the scale and the count of good steps, after a step."""

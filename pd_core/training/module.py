@@ -169,6 +169,7 @@ class Module(Layer):
         seed: int = 0,
         verbose: bool | None = None,
         split: bool = True,
+        precision: str = "float32",
     ) -> History:
         """Train until there were so many epochs; return the numbers of each.
 
@@ -197,6 +198,11 @@ class Module(Layer):
 
         `verbose` shows a bar for each epoch, by default only in a terminal.
 
+        `precision="mixed_float16"` computes products in float16, with gradients of a cost times a
+        scale, which follows overflows; the scale is state of the optimizer. Parameters, slots and
+        files stay float32, and so does what `evaluate` and `predict` compute.
+        `"mixed_bfloat16"` is for devices that have it.
+
         In a job of `pd.distributed` all ranks call it. x, y and the validation are the whole data
         on each of them, and `batch_size` that of all together: each rank takes its rows of every
         batch. With `split=False` data and `batch_size` are those of this rank alone. The numbers of
@@ -214,11 +220,11 @@ class Module(Layer):
             The `cost` and metrics of each epoch.
 
         Raises:
-            DTypeError: an array holds no numbers.
+            DTypeError: an array holds no numbers, or the device lacks the precision.
             ShapeError: the arrays have different numbers of samples, or none.
             TypeError: optimizer, loss or y is missing, or an argument is of another kind.
-            ValueError: validation_split leaves no samples, an array has a NaN, or a reader gives
-                nothing.
+            ValueError: the precision has another name, validation_split leaves no samples, an array
+                has a NaN, or a reader gives nothing.
         """
         training, validation = training_sources(
             x,
@@ -235,7 +241,9 @@ class Module(Layer):
         chosen = self._optimizer_named(optimizer) if isinstance(optimizer, str) else optimizer
         self._criterion = criterion
         items = shown(callbacks, verbose)
-        return fit(self, forward, criterion, chosen, training, validation, items, epochs, split)
+        return fit(
+            self, forward, criterion, chosen, training, validation, items, epochs, split, precision
+        )
 
     def _optimizer_named(self, name):
         """Return the optimizer of a name: that of the last `fit` if it had the same name."""

@@ -21,6 +21,7 @@ from .batches import batch_size_of, reader_of
 from .context import RunnerContext
 from .evaluate import means_of, tested
 from .item import Following, Initialize, RunnerItem
+from .precision import Precision
 
 Cost = Variable | Sequence[Variable]
 
@@ -195,16 +196,25 @@ class ForwardBackward(Step):
     elements, before the update. What the items inside attach is computed with it in one
     evaluation.
 
+    `precision="mixed_float16"` computes products in float16: the cost is that of `pd.autocast`, and
+    the gradients of an Update are scaled, see `pd.LossScaler`. Parameters, slots and checkpoints
+    are float32. `"mixed_bfloat16"` is for devices that have it: DTypeError on others.
+
     Several of these in a runner take turns with each batch, in their order; each Update belongs to
     the one before it. `context.cost` is then the sum of their costs.
     """
 
     takes_empty = True
 
-    def __init__(self, cost: Cost):
+    def __init__(self, cost: Cost, precision: str = "float32"):
         self.costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+        self._given = self.costs  # before products are cast
+        self.precision = Precision(precision)
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        if self.precision.dtype is not None:
+            self.precision.check(context.session)
+        self._begin(self._given)
         self.updates: list[Assignments] = []
         self.evaluators = []
         self.inputs: dict[Variable, Callable[[], Any]] = {}
@@ -220,11 +230,20 @@ class ForwardBackward(Step):
         context.forward = self._leader
         self._set_targets()
 
+    def _begin(self, costs):
+        """Compute costs in the precision."""
+        self._given, self.precision = list(costs), self.precision.again()
+        self.costs = self.precision.cast(self._given)
+
     def _set_targets(self):
         """Note what is evaluated for a batch."""
         updates = self.updates or [Assignments(effects(self.costs), training=True)]
         self._total = _mean(self.costs)
-        self._targets = [self._total, updates, [e.targets for e in self.evaluators]]
+        self._targets = [self._total, updates, self.evaluated()]
+
+    def evaluated(self) -> list[list[Variable]]:
+        """Return what is computed for each evaluator, in the precision of the costs."""
+        return [self.precision.cast(e.targets) for e in self.evaluators]
 
     def fed(self, batch: Any) -> Mapping[Variable | str, Any]:
         """Return the feeds of an evaluation for those of a batch; a subclass may build for them."""
@@ -297,7 +316,7 @@ class ForwardBackward(Step):
 
     def test_batch(self, batch: Any) -> tuple[Mapping[str, float], Sequence[Any]]:
         feeds, costs = self.fed(batch), [step._total for step in self._steps]
-        targets = [costs, [e.targets for e in self.every_evaluator()]]
+        targets = [costs, [each for step in self._steps for each in step.evaluated()]]
         values, arrays = self.context.session.eval(targets, feeds, training=False)
         return {"cost": sum([cost.item() for cost in values])}, arrays
 
@@ -381,7 +400,7 @@ class Update(RunnerItem):
 
     def attach(self, forward: ForwardBackward) -> None:
         """Update the parameters of a step with each batch."""
-        optimizer = self.optimizer
+        optimizer, self.precision = self.optimizer, forward.precision
         if self.context.rate_factor is not None:
             optimizer = _scaled(optimizer, forward.inputs, self.context)
         self.update = self.minimized(optimizer, forward.costs)
@@ -389,7 +408,7 @@ class Update(RunnerItem):
 
     def minimized(self, optimizer: Optimizer, costs: Sequence[Variable]) -> Assignments:
         """Return the update of the parameters; the optimizer may have its rate scaled."""
-        return optimizer.minimize(costs, self.var_list)
+        return self.precision.minimize(optimizer, costs, self.var_list)
 
     def state(self) -> dict[str, Any]:
         return {

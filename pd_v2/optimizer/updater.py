@@ -10,6 +10,8 @@ from pd_core.run.states import entries, integer, maybe, number
 from .average import Average
 from .rule import Rule
 
+_SCALE = 2.0**10  # of costs at first; their gradients are sums over a batch, not means
+
 
 class Updater:
     """The steps of one trainer with an optimizer.
@@ -30,18 +32,22 @@ class Updater:
         self._rate, self._factor, self._last_rate = 0.0, None, np.zeros((), np.float32)
         self._samples = self._pass_id = 0
 
-    def init(self, costs, parameters, configs, session, scales_rates=False):
+    def init(self, costs, parameters, configs, session, scales_rates=False, scales_costs=False):
         """Make the step that moves these parameters; `configs` are ParameterConfigs by name.
 
         `session` is the one that has their values; with `scales_rates` a factor of `feeds` reaches
-        all methods.
+        all methods. With `scales_costs` gradients are those of the costs times a scale, divided by
+        it, and a step of gradients that are not finite changes the scale alone.
         """
         self._session = session
         learned = [p.variable for p in parameters if not p.config.is_static]
         for v in learned:  # the same variable may be configured otherwise for another network
             v.row_sparse = configs[v.name].sparse_update
             v.learning_rate = configs[v.name].learning_rate
-        found = pd.optimizers.gradients_by_rows(costs, learned)
+        scaler = pd.LossScaler(pd.SGDOptimizer(), _SCALE) if scales_costs else None
+        found = pd.optimizers.gradients_by_rows(scaler.scaled(costs) if scaler else costs, learned)
+        if scaler is not None:
+            found = [g if g is None else scaler.divided(g) for g in found]
         pairs = [(v, g) for v, g in zip(learned, found, strict=True) if g is not None]
         self.gradients = {v.name: g for v, g in pairs}
         idle = [v for v in learned if v.name not in self.gradients and not v.row_sparse]
@@ -49,12 +55,19 @@ class Updater:
         self.learned = [v for v, _ in pairs]
         settings = self.optimizer.model_average
         if settings is not None and settings.average_window > 0:
+            if scaler is not None:
+                raise ValueError(
+                    "precision='mixed_float16': ModelAverage counts all batches, and those are "
+                    "left out whose gradients are not finite"
+                )
             self._average = Average(settings, session)
         scheduled = self.optimizer.scheduled and self.optimizer.penalty_scheduled
         if scales_rates and not scheduled:
             self.factor = pd.Variable.of((), np.float32, "rate_factor")
         self._rule = Rule(self.optimizer, configs, self.rate, self._average, self.factor)
         self.step = self._rule.update(pairs)
+        if scaler is not None:
+            scaler.guard(self.step, [g for _, g in pairs])
         self.optimizer.note([a.value for a in self.step.assignments])
         self._catch_up = self._rule.catch_up()
         if self._average is not None:

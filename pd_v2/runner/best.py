@@ -68,7 +68,7 @@ class SaveBest(training.SaveBest):
         super().initialize(context, following)
         if self._is_tar and getattr(context.forward, "step", None) is None:
             raise pd.GraphError(
-                f"SaveBest: {self.path} is for the parameters of layers of paddle.v2, and there "
+                f"SaveBest: {self.path} is for parameters of layers of paddle.v2, and there "
                 "are none\n  hint: a file that is called .safetensors"
             )
 

@@ -4,13 +4,14 @@ import argparse
 import sys
 from pathlib import Path
 
+from pd_core.training.precision import PRECISIONS
 from pd_v2 import settings
 from pd_v2.runner.checkpoint import Checkpoint
 from pd_v2.runner.options import Options, set_options
 
 # Options with a value, and without.
 VALUES = ("--checkpoint", "--every", "--keep", "--logdir", "--max-restarts", "--workers")
-VALUES += ("--monitor", "--patience", "--save-best")
+VALUES += ("--monitor", "--patience", "--precision", "--save-best")
 _HISTOGRAMS_EVERY = 500  # batches
 SWITCHES = ("--resume", "--progress", "--check-numerics", "--all-output", "--own-files")
 SWITCHES += ("--restore-best",)
@@ -45,6 +46,12 @@ def add_options(parser):
         "--check-numerics",
         action="store_true",
         help="stop at the first operator that makes a NaN or an infinity",
+    )
+    group.add_argument(
+        "--precision",
+        choices=list(PRECISIONS),
+        help="what products of matrices and convolutions are computed in; parameters, the "
+        "optimizer and checkpoints stay float32 (default: float32)",
     )
     group.add_argument(
         "--save-best",
@@ -149,6 +156,8 @@ def apply(arguments):
     set_options(Options(checkpoint, lambda number: _items(arguments, number)))
     if arguments.check_numerics:
         settings.set_flag("check_numerics", True)
+    if arguments.precision is not None:
+        settings.set_flag("precision", arguments.precision)
 
 
 def _watches(arguments):

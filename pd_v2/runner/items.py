@@ -12,6 +12,7 @@ from pd_core.training.generators import (
     generators_state,
     set_generators,
 )
+from pd_core.training.precision import checked_precision
 
 from .. import event as events
 from ..job.joining import is_joined
@@ -241,10 +242,14 @@ class ForwardBackward(TrainNetwork):
 
     `cost` is a cost layer or several, `extra_layers` are computed as well, for their evaluators.
     `parameters` are those of the network; without them the session in force holds their values,
-    and `paddle.parameters.create(cost)` shows them.
+    and `paddle.parameters.create(cost)` shows them. `precision="mixed_float16"` computes products in
+    float16, as in `pd_core.training.ForwardBackward`; by default `paddle.init(precision=...)` decides.
     """
 
-    def __init__(self, cost, extra_layers=None, parameters=None):
+    def __init__(self, cost, extra_layers=None, parameters=None, precision=None):
+        if precision is not None:
+            checked_precision(precision)
+        self._precision = precision
         self.step, self.keeps_rows, self.saves_network = None, False, True
         self.topology, self.parameters = Topology(cost, extra_layers), parameters
         self._optimizer = None
@@ -263,7 +268,12 @@ class ForwardBackward(TrainNetwork):
         if self.step is None:
             pool = _pool(self.parameters, self.topology)
             self.step = NetworkStep(
-                self.topology, pool, self._optimizer, scales_rates=True, is_local=is_joined()
+                self.topology,
+                pool,
+                self._optimizer,
+                scales_rates=True,
+                is_local=is_joined(),
+                precision=self._precision,
             )
         super()._prepare()
 

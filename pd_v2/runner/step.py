@@ -9,6 +9,7 @@ import numpy as np
 
 import pd_core as pd
 from pd_core.run.states import array, by_name, entries, integer, maybe, text
+from pd_core.training.precision import Precision
 from pd_core.training.ranks import job
 
 from .. import event as events
@@ -24,7 +25,7 @@ class NetworkStep:
     """The steps of a network with its parameters, and the tests in between.
 
     Without an optimizer, a step computes the costs and the moving statistics, and trains nothing.
-    `check_numerics` None leaves it to `paddle.init`; `scales_rates` says that `rate_factor`s may
+    `check_numerics` and `precision` None leave it to `paddle.init`; `scales_rates` says that `rate_factor`s may
     be given. After a step, `batch_metrics` and `pass_metrics` have what the evaluators found.
 
     All ranks of an MPI job take their steps together. With `is_local` they read the same batches,
@@ -42,6 +43,7 @@ class NetworkStep:
         check_numerics=None,
         scales_rates=False,
         is_local=True,
+        precision=None,
     ):
         if pd.distributed.world_size() > 1 and pd.distributed.reduction() != "sum":
             raise ValueError(
@@ -51,6 +53,8 @@ class NetworkStep:
         topology.check_fit()
         self.topology, self.parameters, self.optimizer = topology, parameters, optimizer
         self.is_local, self._check_numerics = is_local, check_numerics
+        flags = settings.current().flags
+        self.precision = Precision(precision or flags.get("precision", "float32"))
         self._is_first = pd.distributed.rank() == 0  # where evaluators that are printers print
         self._is_warned = False
         self._adopt_parameters()
@@ -71,28 +75,32 @@ class NetworkStep:
 
     def _build(self, scales_rates):
         """Build the targets of a step: the update, the cost and the evaluators' statistics."""
-        topology = self.topology
-        costs, members = topology.costs, topology.parameters
+        topology, cast = self.topology, self.precision.cast
+        if self.precision.dtype is not None:
+            self.precision.check(self.session)
+        costs, members = cast(topology.costs), topology.parameters
         self.updater = None
         update = pd.Update(training=True)
         if self.optimizer is not None:
             self.updater = self.optimizer.create_updater(
                 True, None, topology.use_sparse_updater(), None, False
             )
-            self.updater.init(costs, members, topology.configs, self.session, scales_rates)
+            scales = scales_rates, self.precision.scales
+            self.updater.init(costs, members, topology.configs, self.session, *scales)
             update = self.updater.step
         learned = [] if self.updater is None else self.updater.learned
         self.machine = GradientMachine(topology, self.parameters, learned)
         self._watch = ParameterWatch(self.machine)
-        effects = pd.effects(topology.layers)
+        effects = pd.effects(cast(topology.layers))
         self.update = update.including(effects)
         assigned = dict.fromkeys(a.variable for a in effects)
         self._moving = [v for v in assigned if v.dtype.kind == "f"]
-        values = [pd.reduce_sum(x) for x in topology.outputs if not x.holds_ids]
+        values = [pd.reduce_sum(x) for x in cast([x for x in topology.outputs if not x.holds_ids])]
         total = functools.reduce(operator.add, values) if values else pd.constant(np.float32(0.0))
         self.evaluators = [*topology.evaluators, *topology.printers]
-        self.targets = total, fetched(self.evaluators)
-        self.training_targets = total, fetched(self.evaluators, costs)
+        self.targets = total, [cast(each) for each in fetched(self.evaluators)]
+        trained = fetched(self.evaluators, topology.costs)
+        self.training_targets = total, [cast(each) for each in trained]
 
     def _warn_of_no_costs(self):
         """Warn of outputs that count in the reported cost but have no gradient."""

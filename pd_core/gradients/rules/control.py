@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import ops
+from ...graph.arrays import is_float
 from ...graph.loop import scan_node
 from ...graph.node import (
     Block,
@@ -85,14 +86,14 @@ class Loop:
         block = self.block
         for block_input, x in zip(self.slices, xs, strict=True):
             self.stacked[block_input] = x
-        floats = [k for k in range(self.count) if self.states[k].dtype.kind == "f"]
+        floats = [k for k in range(self.count) if is_float(self.states[k].dtype)]
         adjoints = [_block_input(self.states[k], "adjoint") for k in floats]
         outputs = [block.outputs[self.lead + k] for k in floats]
         given = [(k, dy) for k, dy in enumerate(dys[self.count :]) if dy is not None]
         seeds = [_block_input(block.outputs[self.lead + self.count + k], "dy") for k, _ in given]
         outputs += [block.outputs[self.lead + self.count + k] for k, _ in given]
         wanted = [self.states[k] for k in floats]
-        inputs = [v for v in (*self.slices, *block.captured) if v.dtype.kind == "f"]
+        inputs = [v for v in (*self.slices, *block.captured) if is_float(v.dtype)]
         found = gradients(outputs, [*wanted, *inputs], [*adjoints, *seeds])
         step = _Step(self, adjoints, seeds, [dy for _, dy in given])
         step.carry(found[: len(floats)], [self._initial(dys[k], k) for k in floats])
@@ -310,8 +311,8 @@ def _sum_of_steps(x, node):
 @gradient("If")
 def branch(node: Node, *dys: Variable | None) -> Gradients:
     """An If whose branches differentiate the old ones; they compute what they need again."""
-    wanted = [v for v in node.captures if v.dtype.kind == "f"]
-    indices = [k for k, v in enumerate(node.captures) if v.dtype.kind == "f"]
+    wanted = [v for v in node.captures if is_float(v.dtype)]
+    indices = [k for k, v in enumerate(node.captures) if is_float(v.dtype)]
     given = [k for k, dy in enumerate(dys) if dy is not None]
     bodies, block_inputs = {}, {}
     for key, block in node.blocks.items():

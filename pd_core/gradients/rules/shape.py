@@ -3,6 +3,7 @@
 import numpy as np
 
 from ... import ops
+from ...graph.arrays import is_float
 from ...graph.checks import whole
 from ...graph.node import Node, apply, refined
 from ...graph.variable import Operand, Variable, static
@@ -114,7 +115,7 @@ def _pad_by_index(node, dy):
 @gradient("Range")
 def arange(node: Node, dy: Variable) -> Gradients:
     """By first + k step: the limit only decides on their number."""
-    if dy.dtype.kind != "f":
+    if not is_float(dy.dtype):
         return [None, None, None]
     steps = ops.cast(ops.arange(ops.size_of(dy, 0)), dy.dtype)
     return [ops.reduce_sum(dy), None, lambda: ops.reduce_sum(dy * steps)]

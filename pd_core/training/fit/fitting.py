@@ -9,6 +9,7 @@ from ...optimizers.base import Optimizer
 from .. import Counter, Data, Device, Progress, RunnerContext, RunnerItem, TestEvery, runner_of
 from ..batches import Reader
 from ..functions import item_of
+from ..precision import checked_precision
 from .arrays import checked
 from .criterion import Criterion
 from .data import Source, array_source, source_of
@@ -77,6 +78,7 @@ def fit(
     callbacks: Sequence[RunnerItem],
     epochs: int,
     split: bool,
+    precision: str,
 ) -> History:
     """Train a module in training mode, and return to its modes; `forward` builds it statically.
 
@@ -88,6 +90,11 @@ def fit(
         raise TypeError(
             f"fit: {type(module).__name__}.train_one_batch has an optimizer of its own, "
             f"{type(optimizer).__name__} is one too many"
+        )
+    if checked_precision(precision) != "float32" and is_stepping:
+        raise TypeError(
+            f"fit: {type(module).__name__}.train_one_batch says what it computes in\n"
+            "  hint: pd.autocast(cost) in it, and a pd.LossScaler around its optimizer"
         )
     if not is_stepping and not isinstance(optimizer, Optimizer):
         raise TypeError(
@@ -102,7 +109,7 @@ def fit(
             step = ModuleStep(module, criterion, training)
         else:
             update = KeptUpdate(optimizer)
-            step = StaticStep(forward, criterion, training, update)
+            step = StaticStep(forward, criterion, training, update, precision)
             inner.append(update)
         if step.evaluate is not None:
             inner.append(step.evaluate)

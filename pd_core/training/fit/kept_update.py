@@ -22,6 +22,6 @@ class KeptUpdate(Update):
         """Return the update of parameters and kept state."""
         kept = cached_tracing(self.optimizer, default_session())
         # minimize() finds parameters and gradients, and leaves the assignments to update().
-        traced = variant(optimizer, {"update": SharedTracing(optimizer, kept).update})
-        update: Assignments = traced.minimize(costs, self.var_list)
-        return update
+        shared = SharedTracing(optimizer, kept)
+        traced = variant(optimizer, {"update": shared.update})
+        return self.precision.minimize(traced, costs, self.var_list, shared.state)

@@ -46,6 +46,7 @@ class StaticStep(ForwardBackward):
         criterion: Criterion,
         source: Source,
         update: KeptUpdate,
+        precision: str = "float32",
     ):
         self.forward, self.criterion, self.source = forward, criterion, source
         first = source.first()
@@ -53,7 +54,7 @@ class StaticStep(ForwardBackward):
         self._built_for: list[list[Shape]] = []  # the shapes of the graphs so far
         self.update, self.evaluate = update, criterion.evaluate()
         cost = self._build([(None, *a.shape[1:]) for a in first])
-        super().__init__(cost)
+        super().__init__(cost, precision)
 
     def _build(self, shapes):
         """Build the graph for inputs, targets and weights of these shapes; return the cost."""
@@ -81,7 +82,8 @@ class StaticStep(ForwardBackward):
     def _rebuild(self, shapes):
         """Go on with a graph for other shapes, and with the same parameters and state."""
         cost = self._build(shapes)
-        self.costs, self.updates, self.inputs = [cost], [], {}
+        self._begin([cost])
+        self.updates, self.inputs = [], {}
         self._trained, self._gradients = {}, None
         self.update.attach(self)
         self._set_targets()

@@ -22,6 +22,7 @@ def finetune(
     validation: Mapping[str, np.ndarray] | None = None,
     seed: int = 0,
     items: Callbacks = (),
+    precision: str = "float32",
 ) -> History:
     """Train the model of an objective on arrays, in the session in force.
 
@@ -30,6 +31,8 @@ def finetune(
     The history has `cost`, `accuracy` where the label holds the classes of rows, and the same of
     the validation after each epoch as `val_...`. `items` are more items of the Runner, such as
     Progress, Log, StopEarly and SaveEvery, see docs/training.md.
+
+    `precision="mixed_float16"` computes products in float16, as in `Module.fit`.
 
     If the file fixes the first axis of its inputs, `batch_size` has to be that size, and the last
     samples of an epoch that fill no batch are left out of it.
@@ -46,7 +49,7 @@ def finetune(
     if validation is not None:
         held_out = columns(task, validation, "the validation")
         tested = ArrayReader(*_whole_batches(task, held_out, batch_size), batch_size=batch_size)
-    steps: list[RunnerItem] = [ForwardBackward(task.cost), Update(optimizer, parameters)]
+    steps: list[RunnerItem] = [ForwardBackward(task.cost, precision), Update(optimizer, parameters)]
     evaluate = task.criterion.evaluate(task.output, task.label)
     if evaluate is not None:
         steps.append(evaluate)

@@ -161,7 +161,7 @@ def test_a_tar_is_of_layers(tmp_path):
     cost = pd.reduce_mean(pd.layer.fc(x, 1))
     items = [pd.training.Device(), pd.training.Counter(), pd.training.Data([{x: np.ones((1, 2))}])]
     items += [pd.training.ForwardBackward(cost), paddle.runner.SaveBest(tmp_path / "best.tar")]
-    with pytest.raises(pd.GraphError, match="SaveBest: .*best.tar is for the parameters of layers"):
+    with pytest.raises(pd.GraphError, match=r"SaveBest: .*best\.tar is for parameters of"):
         pd.training.runner_of(items).__enter__()
 
 

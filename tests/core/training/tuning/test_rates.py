@@ -7,8 +7,8 @@ import pytest
 
 import pd_core as pd
 from pd_core import nn
-from pd_core.tuning import find_learning_rate
 from pd_core.training import ArrayReader
+from pd_core.tuning import find_learning_rate
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(48, 4)).astype("float32")
