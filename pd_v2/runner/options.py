@@ -16,7 +16,7 @@ class Options:
 
     checkpoint: Checkpoint | None = None
     items: Callable = lambda number: []
-    calls: int = field(default=0, init=False)  # of train that have begun
+    calls: int = field(default=0, init=False, compare=False)  # of train that have begun
 
     @contextmanager
     def training(self):
