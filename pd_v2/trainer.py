@@ -45,9 +45,11 @@ class SGD:
     With `check_numerics`, which 2017 did not have, `train` and `test` raise a pd.NumericError at
     the first operator that makes a NaN or an infinity, before anything is stored; by default
     `paddle.init(check_numerics=...)` decides. Otherwise a warning tells that a cost or a parameter
-    is not finite. `precision="mixed_float16"`, or `paddle.init(precision=...)`, computes products of
-    matrices and convolutions in float16, with parameters and the optimizer in float32 and gradients
-    of scaled costs.
+    is not finite.
+
+    With `precision="mixed_float16"`, or `paddle.init(precision=...)`, products of matrices and
+    convolutions are computed in float16, and gradients are those of scaled costs; parameters, the
+    optimizer and checkpoints stay float32.
     """
 
     def __init__(

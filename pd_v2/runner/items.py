@@ -242,8 +242,9 @@ class ForwardBackward(TrainNetwork):
 
     `cost` is a cost layer or several, `extra_layers` are computed as well, for their evaluators.
     `parameters` are those of the network; without them the session in force holds their values,
-    and `paddle.parameters.create(cost)` shows them. `precision="mixed_float16"` computes products in
-    float16, as in `pd_core.training.ForwardBackward`; by default `paddle.init(precision=...)` decides.
+    and `paddle.parameters.create(cost)` shows them. `precision="mixed_float16"` computes products
+    in float16, as in `pd_core.training.ForwardBackward`; by default `paddle.init(precision=...)`
+    decides.
     """
 
     def __init__(self, cost, extra_layers=None, parameters=None, precision=None):

@@ -268,6 +268,6 @@ class Own(Net):
 
 
 def test_a_module_with_its_own_step_says_it_itself():
-    with pytest.raises(TypeError, match="Own.train_one_batch says what it computes in\n"):
+    with pytest.raises(TypeError, match=r"Own\.train_one_batch says what it computes in\n"):
         Own().fit(X, Y, precision="mixed_float16", verbose=False)
     pd.reset()
