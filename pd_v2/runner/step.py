@@ -26,7 +26,8 @@ class NetworkStep:
 
     Without an optimizer, a step computes the costs and the moving statistics, and trains nothing.
     `check_numerics` and `precision` None leave it to `paddle.init`; `scales_rates` says that
-    `rate_factor`s may be given. After a step, `batch_metrics` and `pass_metrics` have what the evaluators found.
+    `rate_factor`s may be given. After a step, `batch_metrics` and `pass_metrics` have what the
+    evaluators found.
 
     All ranks of an MPI job take their steps together. With `is_local` they read the same batches,
     and each computes its part of the samples; else each reads batches of its own, and those whose
