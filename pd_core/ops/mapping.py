@@ -93,9 +93,9 @@ def _axes(arguments, values, in_axes):
 def _flat(value, is_nested):
     """Return the nesting of a value, with None for each leaf, and the leaves as Variables."""
     if isinstance(value, dict):
-        parts = {key: _flat(part, is_nested) for key, part in value.items()}
-        pattern = {key: found for key, (found, _) in parts.items()}
-        return pattern, [v for _, leaves in parts.values() for v in leaves]
+        of_keys = {key: _flat(part, is_nested) for key, part in value.items()}
+        pattern = {key: found for key, (found, _) in of_keys.items()}
+        return pattern, [v for _, leaves in of_keys.values() for v in leaves]
     if is_nested(value):
         parts = [_flat(part, is_nested) for part in value]
         make = getattr(type(value), "_make", type(value))  # a named tuple has several arguments
@@ -131,7 +131,7 @@ def _spread(what, axes, value, is_nested):
     if isinstance(value, dict) and isinstance(axes, Mapping) and axes.keys() == value.keys():
         pairs = [(axes[key], part) for key, part in value.items()]
     elif is_nested(value) and _is_sequence(axes) and len(axes) == len(value):
-        pairs = zip(axes, value, strict=True)
+        pairs = list(zip(axes, value, strict=True))
     if pairs is None:
         raise GraphError(f"vmap: {what}={axes!r} are not nested as {value!r}")
     return [axis for own, part in pairs for axis in _spread(what, own, part, is_nested)]

@@ -168,6 +168,10 @@ class Best(Monitor):
                 )
         return found
 
+    def check_kept(self) -> None:
+        """Raise the errors of `kept`."""
+        self.kept()
+
     def _is_better(self, name, value):
         if self.best is None or math.isnan(self.best):
             return self.best is None or not math.isnan(value)
@@ -263,7 +267,7 @@ class StopEarly(Watch):
     def on_pass_begin(self, following: Following) -> None:
         following()
         if self.restore_best:
-            self.context.after(self.kept)  # an error with the first batch
+            self.context.after(self.check_kept)  # an error with the first batch
 
     def finalize(self, following: Following) -> None:
         values, self._values = self._values, None
@@ -336,7 +340,7 @@ class SaveBest(Best):
 
     def on_pass_begin(self, following: Following) -> None:
         following()
-        self.context.after(self.kept)  # an error with the first batch
+        self.context.after(self.check_kept)  # an error with the first batch
 
     def _prepare(self):
         if self.path.is_dir():

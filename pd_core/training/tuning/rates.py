@@ -3,10 +3,10 @@
 import copy
 from collections.abc import Callable, Sequence
 from math import isfinite
-from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...graph.errors import GraphError
 from ...graph.recording import not_recording
@@ -38,7 +38,7 @@ class RateTest:
     averages are of few costs.
     """
 
-    def __init__(self, rates: Sequence[float], costs: Sequence[float], smoothing: float):
+    def __init__(self, rates: ArrayLike, costs: ArrayLike, smoothing: float):
         self.rates, self.costs = np.array(rates), np.array(costs)
         self.smoothed = _smoothed(self.costs, smoothing)
 
@@ -141,7 +141,8 @@ def find_learning_rate(
     state = session.state()
     try:
         with not_recording(), Whole():
-            train(*_based(optimizer), test)
+            tried, base = _based(optimizer)
+            train(tried, base, test)
             raise _Over
     except _Over:
         pass
@@ -154,7 +155,7 @@ def find_learning_rate(
 class _GrowingRate(RunnerItem):
     """The rate of each step, and the cost before it; the end after the last, or if it diverges."""
 
-    def __init__(self, rates: Sequence[float], smoothing: float):
+    def __init__(self, rates: np.ndarray, smoothing: float):
         self.rates, self.smoothing = rates, smoothing
         self.base = 1.0  # the rate that factors of the optimizer are relative to
         self.costs: list[float] = []
@@ -230,7 +231,7 @@ def _run(data, test, *steps):
 def _based(optimizer):
     """A copy of an optimizer, and the rate that the factors of its steps are relative to."""
     tried, base = copy.copy(optimizer), optimizer.learning_rate
-    if isinstance(base, Real):
+    if isinstance(base, (int, float, np.number)):
         if not base > 0:
             raise ValueError(f"{_WHO}: the optimizer has the learning rate {base}, not above 0")
         return tried, float(base)
