@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from ..graph.errors import ShapeError
 from ..graph.node import apply
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant
+from ..graph.variable import Operand, Variable, constant, describe
 from .math import cast
 from .promotion import match_dtypes
 
@@ -55,6 +56,40 @@ def einsum(equation: str, *inputs: Operand) -> Variable:
         inputs: Variables or arrays, one for each term.
 
     Raises:
-        ShapeError: an operand does not fit its term.
+        ShapeError: an operand does not fit its term, sizes of one letter differ, or it is no
+            equation.
     """
-    return apply("Einsum", *inputs, equation=equation)
+    variables = [constant(x) for x in inputs]
+    _check_equation(equation, variables)
+    return apply("Einsum", *variables, equation=equation)
+
+
+def _check_equation(equation, variables):
+    """Refuse what ONNX's inference accepts, or does not come back from."""
+    text = equation.replace(" ", "")
+    left, arrow, result = text.partition("->")
+    terms = left.split(",")
+    for term in (*terms, result):
+        letters = term.replace("...", "", 1)
+        if letters and not (letters.isascii() and letters.isalpha()):
+            raise ShapeError(
+                f"{equation!r} is no equation: {term!r} has other signs than letters and one ..."
+            )
+    repeated = [letter for letter in result if letter.isalpha() and result.count(letter) > 1]
+    if arrow and repeated:
+        raise ShapeError(f"{equation!r} has {repeated[0]!r} twice in its result")
+    sizes: dict[str, tuple[int, Variable]] = {}
+    for term, x in zip(terms, variables, strict=False):  # ONNX tells another number of terms
+        before, dots, after = term.partition("...")
+        if len(before) + len(after) > x.rank or (not dots and len(before) != x.rank):
+            continue  # ONNX tells another rank
+        dims = [*x.dims[: len(before)], *x.dims[x.rank - len(after) :]]
+        for letter, size in zip(before + after, dims, strict=True):
+            if not isinstance(size, int) or size == 1:
+                continue  # 1 is broadcast
+            known, first = sizes.setdefault(letter, (size, x))
+            if size != known:
+                raise ShapeError(
+                    f"{equation!r}: {letter!r} is {known} in {describe(first)}, and {size} in "
+                    f"{describe(x)}"
+                )
