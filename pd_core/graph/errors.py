@@ -73,6 +73,12 @@ class PlaceError(RuntimeError):
     """A device that this machine does not have."""
 
 
+class CompilerError(RuntimeError):
+    """A C compiler that is not there or that failed, where kernels are to be fused."""
+
+    explained = True
+
+
 class BackendError(RuntimeError):
     """An error of the runtime; the message names the line that built the node.
 

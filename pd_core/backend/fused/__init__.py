@@ -1,0 +1,1 @@
+"""Kernels that are generated for a program, compiled when it is, and run as custom operators."""
