@@ -1,0 +1,314 @@
+/* Custom operators of ONNX Runtime in C, without its headers.
+
+   OrtApi is a table of functions that versions only append to: functions are called by their place
+   in the table of version 18. Every function here that may fail returns a Status: 0, or the
+   runtime's error, which an operator returns as it is. Nothing aborts, nothing prints.
+
+   Operators are rows of a table `static Op ops[]` made by OPERATOR(...), and are registered by
+   REGISTER("domain") at the end of the file. */
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _WIN32
+#define EXPORT __declspec(dllexport)
+#define CALLED __stdcall
+#else
+#define EXPORT __attribute__((visibility("default")))
+#define CALLED
+#endif
+#define INLINE static inline __attribute__((always_inline, unused))
+#define UNUSED __attribute__((unused))
+
+typedef struct Status Status;   /* OrtStatus; 0 is success */
+typedef struct Context Context; /* OrtKernelContext: one run of an operator */
+typedef struct Info Info;       /* OrtKernelInfo: the node of an operator, with its attributes */
+
+enum { /* places in OrtApi */
+  AT_CREATE_STATUS = 0, AT_DOMAIN = 26, AT_DOMAIN_ADD = 27, AT_ADD_DOMAIN = 28, AT_DATA = 51,
+  AT_RANK = 61, AT_DIMS = 62, AT_SHAPE = 65, AT_FLOAT = 85, AT_INT = 86, AT_STRING = 87,
+  AT_INPUTS = 88, AT_OUTPUTS = 89, AT_INPUT = 90, AT_OUTPUT = 91, AT_RELEASE_STATUS = 93,
+  AT_RELEASE_SHAPE = 99, AT_RELEASE_DOMAIN = 101, AT_FLOATS = 162, AT_INTS = 163, AT_PARALLEL = 274
+};
+enum { FAILED = 1, INVALID_ARGUMENT = 2 }; /* OrtErrorCode */
+
+static void *const *api;
+#define CALL(place, ...) ((Status *(CALLED *)(__VA_ARGS__))api[place])
+#define TRY(call) do { Status *status_ = (call); if (status_) return status_; } while (0)
+
+/* An error with a text of ours. */
+UNUSED static Status *failure(const char *text) {
+  return CALL(AT_CREATE_STATUS, int, const char *)(INVALID_ARGUMENT, text);
+}
+
+/* ---- inputs and outputs of a run ---- */
+
+/* The elements of input k; `data` is 0 for an input that was left out. */
+INLINE Status *input(Context *context, size_t k, const void **data) {
+  void *value = 0;
+  *data = 0;
+  TRY(CALL(AT_INPUT, Context *, size_t, void **)(context, k, &value));
+  return value ? CALL(AT_DATA, void *, const void **)(value, data) : 0;
+}
+
+/* The sizes of input k, and how many they are; at most `most`. */
+UNUSED static Status *shape(Context *context, size_t k, int64_t *dims, size_t most, size_t *rank) {
+  void *value = 0, *info = 0;
+  TRY(CALL(AT_INPUT, Context *, size_t, void **)(context, k, &value));
+  if (!value) return failure("an input is missing");
+  TRY(CALL(AT_SHAPE, void *, void **)(value, &info));
+  Status *status = CALL(AT_RANK, void *, size_t *)(info, rank);
+  if (!status)
+    status = *rank > most ? failure("an input has too many axes")
+                          : CALL(AT_DIMS, void *, int64_t *, size_t)(info, dims, *rank);
+  ((void(CALLED *)(void *))api[AT_RELEASE_SHAPE])(info);
+  return status;
+}
+
+/* Memory for output k of these sizes. */
+INLINE Status *output(Context *context, size_t k, const int64_t *dims, size_t rank, void **data) {
+  void *value = 0;
+  *data = 0;
+  TRY(CALL(AT_OUTPUT, Context *, size_t, const int64_t *, size_t, void **)(
+      context, k, dims, rank, &value));
+  return value ? CALL(AT_DATA, void *, void **)(value, data) : failure("no memory for an output");
+}
+
+/* part(state, 0) to part(state, parts - 1), on the threads of the session, the caller among them.
+   How many parts there are must follow from sizes alone, so that results do not depend on cores. */
+UNUSED static Status *parallel(Context *context, void (*part)(void *, size_t), size_t parts, void *state) {
+  if (parts < 2) {
+    if (parts) part(state, 0);
+    return 0;
+  }
+  return CALL(AT_PARALLEL, Context *, void (*)(void *, size_t), size_t, size_t, void *)(
+      context, part, parts, 0, state);
+}
+
+/* ---- attributes of a node, read when its kernel is opened ---- */
+
+UNUSED static Status *attribute_int(const Info *info, const char *name, int64_t *value) {
+  return CALL(AT_INT, const Info *, const char *, int64_t *)(info, name, value);
+}
+UNUSED static Status *attribute_float(const Info *info, const char *name, float *value) {
+  return CALL(AT_FLOAT, const Info *, const char *, float *)(info, name, value);
+}
+/* `count` is the room in `values` before, and the number of values after. */
+UNUSED static Status *attribute_ints(const Info *info, const char *name, int64_t *values, size_t *count) {
+  return CALL(AT_INTS, const Info *, const char *, int64_t *, size_t *)(info, name, values, count);
+}
+/* `size` is the room in `text` before, and the length with its final 0 after. */
+UNUSED static Status *attribute_string(const Info *info, const char *name, char *text, size_t *size) {
+  return CALL(AT_STRING, const Info *, const char *, char *, size_t *)(info, name, text, size);
+}
+
+/* ---- operators ---- */
+
+typedef struct Op { /* OrtCustomOp of version 18, and what is ours behind it */
+  uint32_t version;
+  void *create;
+  const char *(CALLED *name)(const struct Op *);
+  const char *(CALLED *provider)(const struct Op *);
+  int(CALLED *input_type)(const struct Op *, size_t);
+  size_t(CALLED *inputs)(const struct Op *);
+  int(CALLED *output_type)(const struct Op *, size_t);
+  size_t(CALLED *outputs)(const struct Op *);
+  void *compute;
+  void(CALLED *destroy)(void *);
+  int(CALLED *input_kind)(const struct Op *, size_t);
+  int(CALLED *output_kind)(const struct Op *, size_t);
+  int(CALLED *memory)(const struct Op *, size_t);
+  int(CALLED *variadic[4])(const struct Op *);
+  Status *(CALLED *create_kernel)(const struct Op *, void *, const Info *, void **);
+  Status *(CALLED *compute_kernel)(void *, Context *);
+  void *infer_shapes;
+  int(CALLED *first_version)(const struct Op *);
+  int(CALLED *last_version)(const struct Op *);
+  size_t(CALLED *may_in_place)(int **, int **); /* input k may have the memory of output k */
+  void(CALLED *release_in_place)(int *, int *);
+  size_t(CALLED *alias)(int **, int **);
+  void(CALLED *release_alias)(int *, int *);
+
+  const char *title;
+  size_t n_inputs, n_outputs;
+  const unsigned char *types;            /* ONNX's numbers: of inputs, then of outputs */
+  Status *(*open)(const Info *, void **); /* makes the state of a node; 0 without state */
+  void (*close)(void *);                 /* frees it */
+  Status *(*run)(void *, Context *);     /* may be called by several threads at once */
+} Op;
+
+typedef struct { const Op *op; void *state; } Kernel;
+
+static const char *CALLED op_name(const Op *op) { return op->title; }
+static const char *CALLED op_provider(const Op *op) { (void)op; return 0; }
+static int CALLED op_input_type(const Op *op, size_t k) { return op->types[k]; }
+static int CALLED op_output_type(const Op *op, size_t k) { return op->types[op->n_inputs + k]; }
+static size_t CALLED op_inputs(const Op *op) { return op->n_inputs; }
+static size_t CALLED op_outputs(const Op *op) { return op->n_outputs; }
+static int CALLED op_zero(const Op *op, size_t k) { (void)op; (void)k; return 0; }
+static int CALLED op_none(const Op *op) { (void)op; return 0; }
+static int CALLED op_first(const Op *op) { (void)op; return 1; }
+static int CALLED op_last(const Op *op) { (void)op; return 0x7fffffff; }
+static Status *CALLED op_create(const Op *op, void *table, const Info *info, void **kernel) {
+  Kernel *made = malloc(sizeof *made);
+  (void)table;
+  *kernel = 0;
+  if (!made) return failure("no memory for a kernel");
+  made->op = op, made->state = 0;
+  Status *status = op->open ? op->open(info, &made->state) : 0;
+  if (status) free(made);
+  else *kernel = made;
+  return status;
+}
+static void CALLED op_destroy(void *kernel) {
+  Kernel *made = kernel;
+  if (!made) return;
+  if (made->op->close) made->op->close(made->state);
+  free(made);
+}
+static Status *CALLED op_compute(void *kernel, Context *context) {
+  Kernel *made = kernel;
+  return made->op->run(made->state, context);
+}
+
+/* A row of `ops`; in_place and release may be 0. */
+#define OPERATOR_IN_PLACE(title, n_inputs, n_outputs, types, open, close, run, in_place, release) \
+  {18, 0, op_name, op_provider, op_input_type, op_inputs, op_output_type, op_outputs, 0, op_destroy, \
+   op_zero, op_zero, op_zero, {op_none, op_none, op_none, op_none}, op_create, op_compute, 0, \
+   op_first, op_last, in_place, release, 0, 0, title, n_inputs, n_outputs, types, open, close, run}
+#define OPERATOR(title, n_inputs, n_outputs, types, open, close, run) \
+  OPERATOR_IN_PLACE(title, n_inputs, n_outputs, types, open, close, run, 0, 0)
+
+typedef struct { void *const *(CALLED *get)(uint32_t); } ApiBase;
+
+/* The function that the runtime looks for in a library of operators. */
+#define REGISTER(domain_name) \
+  EXPORT Status *CALLED RegisterCustomOps(void *options, const ApiBase *base) { \
+    static void *domain; /* the runtime keeps pointers into it as long as the library is loaded */ \
+    api = base->get(18); \
+    if (!api) return 0; /* an older runtime: its sessions will miss the operators, and say so */ \
+    if (!domain) { \
+      void *made = 0; \
+      TRY(CALL(AT_DOMAIN, const char *, void **)(domain_name, &made)); \
+      for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) { \
+        Status *status = CALL(AT_DOMAIN_ADD, void *, Op *)(made, &ops[k]); \
+        if (status) { \
+          ((void(CALLED *)(void *))api[AT_RELEASE_DOMAIN])(made); \
+          return status; \
+        } \
+      } \
+      domain = made; \
+    } \
+    return CALL(AT_ADD_DOMAIN, void *, void *)(options, domain); \
+  }
+
+/* ---- functions that compilers vectorize ---- */
+
+/* a * b + c, rounded once where the processor does so */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__AVX512F__)
+#define MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+typedef union { float f; uint32_t u; int32_t i; } Bits;
+INLINE float bits_float(uint32_t u) { Bits b; b.u = u; return b.f; }
+
+/* exp: x = n log 2 + r, a polynomial of degree 7 for exp r, scaled twice so that results may be
+   denormal; within 2 units in the last place. */
+INLINE float f_exp(float x) {
+  float c = x > 89.f ? 89.f : x;
+  c = c < -104.f ? -104.f : c;
+  float shifted = MULTIPLY_ADD(c, 1.44269504f, 12582912.f), n = shifted - 12582912.f;
+  float r = MULTIPLY_ADD(n, -0.693145751953125f, c);
+  r = MULTIPLY_ADD(n, -1.42860682030941723212e-6f, r);
+  float p = 1.98412698e-4f;
+  p = MULTIPLY_ADD(p, r, 1.38888889e-3f);
+  p = MULTIPLY_ADD(p, r, 8.33333333e-3f);
+  p = MULTIPLY_ADD(p, r, 4.16666667e-2f);
+  p = MULTIPLY_ADD(p, r, 1.66666667e-1f);
+  p = MULTIPLY_ADD(p, r, 0.5f);
+  p = MULTIPLY_ADD(p * r, r, r) + 1.f;
+  Bits b;
+  b.f = shifted;
+  int32_t power = (int32_t)(b.u - 0x4b400000u), half = power >> 1;
+  return p * bits_float((uint32_t)(half + 127) << 23) * bits_float((uint32_t)(power - half + 127) << 23);
+}
+
+/* log: x = 2^e m with m in [sqrt(1/2), sqrt 2), and Cephes' polynomial for log m. */
+INLINE float f_log(float x) {
+  int tiny = x < 1.17549435e-38f;
+  Bits b;
+  b.f = tiny ? x * 8388608.f : x;
+  int32_t e = (b.i >> 23) - (tiny ? 149 : 126);
+  b.i = (b.i & 0x007fffff) | 0x3f000000;
+  float m = b.f;
+  int low = m < 0.707106781f;
+  float n = (float)(e - low);
+  m = (low ? m + m : m) - 1.f;
+  float z = m * m, p = 7.0376836292e-2f;
+  p = MULTIPLY_ADD(p, m, -1.1514610310e-1f);
+  p = MULTIPLY_ADD(p, m, 1.1676998740e-1f);
+  p = MULTIPLY_ADD(p, m, -1.2420140846e-1f);
+  p = MULTIPLY_ADD(p, m, 1.4249322787e-1f);
+  p = MULTIPLY_ADD(p, m, -1.6668057665e-1f);
+  p = MULTIPLY_ADD(p, m, 2.0000714765e-1f);
+  p = MULTIPLY_ADD(p, m, -2.4999993993e-1f);
+  p = MULTIPLY_ADD(p, m, 3.3333331174e-1f);
+  float y = p * m * z;
+  y = MULTIPLY_ADD(n, -2.12194440e-4f, y);
+  y = MULTIPLY_ADD(z, -0.5f, y);
+  y = MULTIPLY_ADD(n, 0.693359375f, m + y);
+  y = x == INFINITY ? INFINITY : y;
+  return x > 0.f ? y : (x == 0.f ? -INFINITY : NAN);
+}
+
+/* tanh: a rational function, odd over even; x itself where it is small. */
+INLINE float f_tanh(float x) {
+  float c = x > 7.90531110763549805f ? 7.90531110763549805f : x;
+  c = c < -7.90531110763549805f ? -7.90531110763549805f : c;
+  float z = c * c, p = -2.76076847742355e-16f, q = 1.19825839466702e-06f;
+  p = MULTIPLY_ADD(p, z, 2.00018790482477e-13f);
+  p = MULTIPLY_ADD(p, z, -8.60467152213735e-11f);
+  p = MULTIPLY_ADD(p, z, 5.12229709037114e-08f);
+  p = MULTIPLY_ADD(p, z, 1.48572235717979e-05f);
+  p = MULTIPLY_ADD(p, z, 6.37261928875436e-04f);
+  p = MULTIPLY_ADD(p, z, 4.89352455891786e-03f);
+  q = MULTIPLY_ADD(q, z, 1.18534705686654e-04f);
+  q = MULTIPLY_ADD(q, z, 2.26843463243900e-03f);
+  q = MULTIPLY_ADD(q, z, 4.89352518554385e-03f);
+  return fabsf(x) < 4e-4f ? x : c * p / q;
+}
+
+INLINE float f_sigmoid(float x) { /* exp of what is not positive: it does not overflow */
+  float e = f_exp(x > 0.f ? -x : x), y = 1.f / (1.f + e);
+  return x > 0.f ? y : e * y;
+}
+
+/* log(1 + e) = log(u) e / (u - 1) for u = 1 + e, exact where e is small (Kahan) */
+INLINE float f_softplus(float x) {
+  float e = f_exp(x > 0.f ? -x : x), u = 1.f + e, d = u - 1.f;
+  float y = d == 0.f ? e : f_log(u) * (e / d);
+  return (x > 0.f ? x : 0.f) + y;
+}
+
+/* erf: a rational function, odd over even */
+INLINE float f_erf(float x) {
+  float c = x > 4.f ? 4.f : x;
+  c = c < -4.f ? -4.f : c;
+  float z = c * c, p = -2.72614225801306e-10f, q = -1.45660718464996e-05f;
+  p = MULTIPLY_ADD(p, z, 2.77068142495902e-08f);
+  p = MULTIPLY_ADD(p, z, -2.10102402082508e-06f);
+  p = MULTIPLY_ADD(p, z, -5.69250639462346e-05f);
+  p = MULTIPLY_ADD(p, z, -7.34990630326855e-04f);
+  p = MULTIPLY_ADD(p, z, -2.95459980854025e-03f);
+  p = MULTIPLY_ADD(p, z, -1.60960333262415e-02f);
+  q = MULTIPLY_ADD(q, z, -2.13374055278905e-04f);
+  q = MULTIPLY_ADD(q, z, -1.68282697438203e-03f);
+  q = MULTIPLY_ADD(q, z, -7.37332916720468e-03f);
+  q = MULTIPLY_ADD(q, z, -1.42647390514189e-02f);
+  return c * (p / q);
+}
+INLINE float f_gelu(float x) { return 0.5f * x * (1.f + f_erf(x * 0.707106781f)); }
