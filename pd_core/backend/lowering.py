@@ -45,6 +45,7 @@ class Lowered:
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     is_foldable: bool = True  # whether an operator reads constants alone
     is_merged: bool = False  # whether equal operators are one
+    values: dict[str, Variable] = field(default_factory=dict)  # by name, those of bodies too
 
 
 def lower(
@@ -102,6 +103,7 @@ class _Writer:
         self.origins: dict[str, tuple[str, ...]] = {}  # value name -> types in `pairs`
         self.attributes: dict[int, list[AttributeProto]] = {}  # by kind of operator
         self.is_foldable = False
+        self.values: dict[str, Variable] = {}
         self.merging = Merging(graph.sizes) if graph.prepared else None
         self.outputs = graph.outputs
 
@@ -143,7 +145,7 @@ class _Writer:
         )
         lowered = Lowered(model, self.names, self.sites, outputs, self.op_types)
         lowered.pairs, lowered.is_foldable = self.pairs, self.is_foldable
-        lowered.is_merged = self.merging is not None
+        lowered.is_merged, lowered.values = self.merging is not None, self.values
         return lowered
 
     def _order(self, outputs, inputs):
@@ -159,6 +161,7 @@ class _Writer:
 
     def _claim(self, v, name):
         self.names[v] = self._free(name)
+        self.values[self.names[v]] = v
 
     def _free(self, name):
         free, k = name, 0
