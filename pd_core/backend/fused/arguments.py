@@ -1,0 +1,62 @@
+"""What a generated function is given: buffers, sizes, and memory for each of its parts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .operators import C_TYPES
+from .sizes import Size
+
+_LITERAL = 32  # the largest size that is in the text: equal functions differ in larger ones
+
+
+@dataclass
+class Scratch:
+    """Memory that each part of a function has: so many elements of a type."""
+
+    elements: Size
+    kind: int
+
+
+class Arguments:
+    """The arguments of a function, in the order in which its text names them first.
+
+    `rows` are buffers of which each part has only one row, with the row's elements.
+    """
+
+    def __init__(self, rows: Mapping[str, Size]):
+        self.rows = rows
+        self.buffers: list[str] = []
+        self.sizes: list[Size] = []
+        self.scratches: dict[str, Scratch] = {}
+        self._names = 0
+
+    def number(self, s: Size) -> str:
+        """Return a size in C: a small number itself, or an argument."""
+        if not s[1] and abs(s[0]) <= _LITERAL:
+            return str(s[0])
+        if s not in self.sizes:
+            self.sizes.append(s)
+        return f"n{self.sizes.index(s)}"
+
+    def buffer(self, name: str, kind: int) -> str:
+        """Return the address of a buffer, or of the part's row of it."""
+        if name not in self.buffers:
+            self.buffers.append(name)
+        text = f"({C_TYPES[kind]} *)p[{self.buffers.index(name)}]"
+        if name in self.rows:
+            self.scratch(name, self.rows[name], kind)
+            text += f" + part * {self.number(self.rows[name])}"
+        return text
+
+    def scratch(self, name: str, elements: Size, kind: int) -> None:
+        """Ask for memory for each part."""
+        self.scratches[name] = Scratch(elements, kind)
+
+    def fresh(self, letter: str) -> str:
+        """Return a name that the text does not have yet."""
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    def declared(self) -> list[str]:
+        """Return the lines that give the sizes their names."""
+        return [f"const int64_t n{k} = n[{k}];" for k in range(len(self.sizes))]

@@ -1,0 +1,92 @@
+"""Which operators of a graph become groups: convex ones, so that nothing outside lies between.
+
+Each operator has a level: how many operators that fit in no group follow it on the way to the
+outputs, at most, counted down. Along any path the level rises at an operator that fits in none.
+So those of one level have only operators of that level between them, and can be one group.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from onnx import GraphProto, NodeProto
+
+
+def reads(node: NodeProto) -> list[str]:
+    """Return the values that a node reads, those that its bodies capture included."""
+    names = [x for x in node.input if x]
+    for a in node.attribute:
+        if a.type == a.GRAPH:
+            names += captured(a.g)
+    return names
+
+
+def captured(graph: GraphProto) -> list[str]:
+    """Return the values of the graphs around that a body reads."""
+    made = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    made |= {y for inner in graph.node for y in inner.output}
+    names = [x for inner in graph.node for x in reads(inner)]
+    return [x for x in [*names, *(v.name for v in graph.output)] if x not in made]
+
+
+def clusters(nodes: Sequence[NodeProto], fits: Sequence[bool], small: Sequence[bool]) -> list[list[int]]:
+    """Return groups of operators that fit, by their indices in order; nodes come in order.
+
+    Operators are in one group if values connect them, or if all of their groups are `small`.
+    """
+    makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
+    before = [[makers[x] for x in reads(node) if x in makers] for node in nodes]
+    level = [0] * len(nodes)
+    for k in reversed(range(len(nodes))):
+        for j in before[k]:
+            level[j] = min(level[j], level[k] - (not (fits[j] and fits[k])))
+    root = list(range(len(nodes)))
+
+    def find(k: int) -> int:
+        while root[k] != k:
+            root[k] = root[root[k]]
+            k = root[k]
+        return k
+
+    for k, sources in enumerate(before):
+        for j in sources:
+            if fits[j] and fits[k] and level[j] == level[k]:
+                root[find(j)] = find(k)
+    groups = defaultdict(list)
+    for k in range(len(nodes)):
+        if fits[k]:
+            groups[find(k)].append(k)
+    found, beside = [], defaultdict(list)
+    for members in groups.values():
+        if all(small[k] for k in members):
+            beside[level[members[0]]] += members
+        else:
+            found.append(members)
+    return sorted([*found, *map(sorted, beside.values())])
+
+
+def ordered(nodes: Sequence[NodeProto], wanted: Iterable[str]) -> list[NodeProto]:
+    """Return the nodes that values need, each after those that it needs."""
+    makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
+    needs = [[makers[x] for x in reads(node) if x in makers] for node in nodes]
+    roots = {makers[y] for y in wanted if y in makers}
+    needed, stack = set(roots), list(roots)
+    while stack:
+        for j in needs[stack.pop()]:
+            if j not in needed:
+                needed.add(j)
+                stack.append(j)
+    done: set[int] = set()
+    result = []
+    for start in sorted(needed):
+        stack = [start]
+        while stack:
+            k = stack[-1]
+            missing = [j for j in needs[k] if j not in done]
+            if missing and k not in done:
+                stack += missing
+                continue
+            stack.pop()
+            if k not in done:
+                done.add(k)
+                result.append(nodes[k])
+    return result

@@ -1,0 +1,123 @@
+"""The C functions of segments."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .arguments import Arguments
+from .loops import Body, Loop
+from .nests import Nest, Partial, _term
+from .operators import FLOAT, literal
+from .segments import Segment
+from .sizes import ONE, ZERO, Size, product
+from .steps import Unfit
+
+import numpy as np
+
+
+@dataclass
+class Function:
+    """The C of a segment, with @ for its name, and what it is called with.
+
+    `rounds` is the number of rows, in blocks of `block`; `work` are the operations on elements, as
+    products of a number and a size.
+    """
+
+    text: str
+    given: Arguments
+    rounds: Size
+    work: list[tuple[float, Size]]
+    partials: list[Partial]
+    block: int = 1
+
+
+def function(body: Body, segment: Segment, rows: Mapping[str, Size]) -> Function:
+    """Return the function of a segment; of the buffers `rows` each part has one row alone."""
+    given = Arguments(rows)
+    work: list[tuple[float, Size]] = []
+    partials: list[Partial] = []
+    head: list[str] = []
+    block = 1
+    loop, axis = segment.loops[0]
+    if axis is None and loop.product is not None:
+        rounds, lines = _product_alone(body, loop, given)
+        work.append(_product_work(loop))
+    elif axis is None:
+        nest = Nest(body, loop, None, ONE, given)
+        rounds, lines = nest.rounds, nest.lines()
+        head, partials = nest.head, nest.partials
+        work.append((nest.cost, product(*loop.dims)))
+        block = 64 if len(nest.levels) == 1 else 1
+    else:
+        rounds, lines = segment.extent, ["for (int64_t i = lo; i < hi; i++) {"]
+        for each, a in segment.loops:
+            if each.product is not None:
+                found = _product_in_row(body, each, a, given)
+                work.append(_product_work(each))
+            else:
+                nest = Nest(body, each, a, segment.extent, given)
+                found = nest.lines()
+                head += nest.head
+                partials += nest.partials
+                work.append((nest.cost, product(*each.dims)))
+            lines += ["  {", *("    " + line for line in found), "  }"]
+        lines.append("}")
+    text = "static void @(void *const *p, const int64_t *n, int64_t lo, int64_t hi, int64_t part) {\n"
+    text += "".join(f"  {line}\n" for line in [*given.declared(), *head, *lines]) + "}\n"
+    return Function(text, given, rounds, work, partials, block)
+
+
+def _product_work(loop: Loop) -> tuple[float, Size]:
+    view, _ = loop.statements[0].reads[0]
+    return 0.25, product(*loop.dims, view.dims[-1])
+
+
+def _product_alone(body, loop, given):
+    """A product: rows of the matrix are divided, or the matrices of a batch."""
+    batch = [k for k, d in enumerate(loop.dims[:-2]) if d != ONE]
+    if not batch:
+        call = _call(body, loop, given, [], "i", True)
+        return loop.dims[-2], [call]
+    lines = _batched(body, loop, given, batch[0], batch[1:], "i")
+    return loop.dims[batch[0]], ["for (int64_t i = lo; i < hi; i++) {", *lines, "}"]
+
+
+def _product_in_row(body, loop, axis, given):
+    batch = [k for k, d in enumerate(loop.dims[:-2]) if d != ONE and k != axis]
+    return _batched(body, loop, given, axis, batch, "i")
+
+
+def _batched(body, loop, given, outer, batch, name):
+    lines, terms = [], [(outer, name)]
+    for k in batch:
+        inner = given.fresh("b")
+        lines.append(f"for (int64_t {inner} = 0; {inner} < {given.number(loop.dims[k])}; {inner}++)")
+        terms.append((k, inner))
+    return [*lines, "  " + _call(body, loop, given, terms, "", False)]
+
+
+def _call(body, loop, given, terms, row, divided):
+    """The call of a product's kernel; the rows from lo to hi if they are divided."""
+    statement = loop.statements[0]
+    (a, along_a), (b, along_b) = statement.reads
+    views = [(statement.written, statement.along), (a, along_a), (b, along_b)]
+    places = []
+    for k, (view, along) in enumerate(views):
+        text = [given.buffer(view.buffer, FLOAT), *map(given.number, view.offset)]
+        for axis, name in terms:
+            is_row = axis == terms[0][0] and view.buffer in given.rows
+            text += [] if is_row else _term(name, along[axis], given)
+        if divided and k < 2:
+            text += _term("lo", along[-2], given)
+        places.append(" + ".join(text))
+    m, n, k = loop.dims[-2][0], loop.dims[-1][0], a.dims[-1][0]
+    if loop.dims[-2][1] or loop.dims[-1][1] or a.dims[-1][1]:
+        raise Unfit("a product of unknown sizes")
+    alpha = literal(np.float32(loop.product.alpha))
+    c, x, y = places
+    strides = [given.number(s) for s in (*along_a[-2:], *along_b[-2:])]
+    rows = "hi - lo" if divided else str(m)
+    step = given.number(statement.along[-2] if m != 1 else ZERO)
+    sizes = f"{step}, {x}, {', '.join(strides[:2])}, {y}, {', '.join(strides[2:])}"
+    room = 1 if along_b[-1] == ONE or n == 1 else k * n
+    call = f"turned({c}, {sizes}, {rows}, {n}, {k}, {alpha}, room);"
+    return f"{{ float room[{room}]; {call} }}"

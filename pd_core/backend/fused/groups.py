@@ -1,0 +1,232 @@
+"""Groups of operators as custom operators in C."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from onnx import NodeProto
+
+from .functions import Function, function
+from .loops import Body
+from .operators import BYTES, C_TYPES
+from .segments import Segment, pattern, segments
+from .sizes import ONE, ZERO, Size, Values, product, strides
+from .steps import Look, Map, Step, Unfit
+
+DOMAIN = "pd.fused"
+_BYTE = 2  # ONNX's number for uint8, of scratch memory
+_ALIGNED = 64  # bytes
+
+
+@dataclass
+class Library:
+    """The source of a program's operators: equal functions and equal groups are there once."""
+
+    functions: dict[str, str] = field(default_factory=dict)  # text -> name
+    groups: dict[str, str] = field(default_factory=dict)
+
+    def name(self, texts: dict[str, str], text: str, letter: str) -> str:
+        """Return the name of a text with @ for it."""
+        return texts.setdefault(text, f"{letter}{len(texts)}")
+
+    def source(self, prelude: str) -> str:
+        """Return the whole C source."""
+        texts = [(text, name) for all_ in (self.functions, self.groups) for text, name in all_.items()]
+        rows = [f"{name}_row" for name in self.groups.values()]
+        table = "static Op ops[] = {" + ", ".join(rows) + "};"
+        parts = [prelude, *(text.replace("@", name) for text, name in texts), table]
+        return "\n".join([*parts, f'REGISTER("{DOMAIN}")', ""])
+
+
+@dataclass
+class Made:
+    """A group as an operator: its name, the values that it reads, and those that it writes.
+
+    `scratch` tells that one more output is memory of its own.
+    """
+
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    has_scratch: bool
+
+    def node(self, name: str, results: Iterable[str]) -> NodeProto:
+        """Return the node."""
+        outputs = list(results) + ([f"{name}/scratch"] if self.has_scratch else [])
+        return NodeProto(
+            name=name, op_type=self.name, domain=DOMAIN, input=self.inputs, output=outputs
+        )
+
+
+def make(found: Sequence[Step], wanted: Iterable[str], values: Values, library: Library) -> Made:
+    """Return steps as an operator of a library; Unfit if a size is not known from its inputs."""
+    body = Body(_readable(found, set(wanted), values), wanted, values)
+    if not body.inputs:
+        raise Unfit("nothing is read")
+    return _Operator(body, library).made()
+
+
+def _readable(found, wanted, values):
+    """The steps with a copy for each view that others read."""
+    result: list[Step] = []
+    for step in found:
+        if isinstance(step, Look) and step.y in wanted:
+            name = f"{step.y}/view"
+            values.add(name, values.kind(step.y), values.dims(step.y))
+            result.append(Look(name, step.x, step.how, step.axes, step.start, step.step))
+            result.append(Map(step.y, "{0}", [name]))
+        else:
+            result.append(step)
+    return result
+
+
+class _Operator:
+    def __init__(self, body: Body, library: Library):
+        self.body, self.values, self.library = body, body.values, library
+        self.names: dict[str, str] = {}  # of sizes
+        self.outputs = [y for y in body.stored if y in body.wanted]
+        self.segments = segments(body.loops)
+        self.calls = [self._function(s) for s in self.segments]
+
+    def made(self) -> Made:
+        body, values = self.body, self.values
+        rows = {b for call in self.calls for b in call.given.rows}
+        kept = [b for b in body.stored if b not in self.outputs and b not in rows]
+        buffers = [*body.inputs, *self.outputs]
+        place = {b: f"b[{k}]" for k, b in enumerate(buffers)}
+        sizes = self._sizes()
+        scratch = [(b, self._bytes(b)) for b in kept]
+        lines, rounds = [], []
+        for k, call in enumerate(self.calls):
+            rounds += self._rounds(k, call)
+            for name, own in call.given.scratches.items():
+                text = f"{self._size(own.elements)} * {BYTES[own.kind]} * q{k}"
+                scratch.append((name, text))
+        offsets = [f"int64_t total = 0;"] if scratch else []
+        for j, (name, text) in enumerate(scratch):
+            offsets.append(f"const int64_t o{j} = total; total += ({text} + {_ALIGNED - 1}) / {_ALIGNED} * {_ALIGNED};")
+            place[name] = f"(char *)b[{len(buffers)}] + o{j}"
+        for k, call in enumerate(self.calls):
+            lines += self._call(k, call, place)
+        head = [
+            f"void *b[{len(buffers) + 1}];",
+            "int64_t d[16];",
+            "size_t r;",
+            *(f"TRY(input(c, {k}, (const void **)&b[{k}]));" for k in range(len(body.inputs))),
+            *sizes,
+            *rounds,
+            *offsets,
+        ]
+        for k, y in enumerate(self.outputs):
+            dims = ", ".join(self._size(s) for s in values.dims(y)) or "0"
+            rank = len(values.dims(y))
+            head.append(f"TRY(output(c, {k}, (int64_t[]){{{dims}}}, {rank}, &b[{len(body.inputs) + k}]));")
+        if scratch:
+            k = len(self.outputs)
+            head.append(f"TRY(output(c, {k}, (int64_t[]){{total}}, 1, &b[{len(buffers)}]));")
+        text = "static Status *@(void *none, Context *c) {\n  (void)none;\n"
+        text += "".join(f"  {line}\n" for line in [*head, *lines, "return 0;"]) + "}\n"
+        kinds = [values.kind(b) for b in buffers] + [_BYTE] * bool(scratch)
+        outputs = len(self.outputs) + bool(scratch)
+        text += f"static const unsigned char @_types[] = {{{', '.join(map(str, kinds))}}};\n"
+        text += f'#define @_row OPERATOR("@", {len(body.inputs)}, {outputs}, @_types, 0, 0, @)\n'
+        name = self.library.name(self.library.groups, text, "Group")
+        return Made(name, body.inputs, self.outputs, bool(scratch))
+
+    # sizes
+
+    def _size(self, s: Size) -> str:
+        """A size in C, of the names that are read from the inputs."""
+        for name in s[1]:
+            if name not in self.names:
+                raise Unfit(f"size {name}")
+        factors = [str(s[0])] if s[0] != 1 or not s[1] else []
+        return " * ".join([*factors, *(self.names[name] for name in s[1])])
+
+    def _bytes(self, b: str) -> str:
+        return f"{self._size(product(*self.values.dims(b)))} * {BYTES[self.values.kind(b)]}"
+
+    def _sizes(self) -> list[str]:
+        """The lines that read the sizes of the inputs, and check them."""
+        inputs = [(k, self.values.dims(x)) for k, x in enumerate(self.body.inputs)]
+        first, rest, lines = [], [], []
+        known: set[str] = set()
+        for k, dims in inputs:  # those that give names of sizes come first
+            fresh = {d[1][0] for d in dims if d[0] == 1 and len(d[1]) == 1} - known
+            (first if fresh else rest).append((k, dims))
+            known |= fresh
+        for k, dims in [*first, *rest]:
+            lines.append(f"TRY(shape(c, {k}, d, 16, &r));")
+            tests = [f"r != {len(dims)}"]
+            for axis, d in enumerate(dims):
+                if d[0] == 1 and len(d[1]) == 1 and d[1][0] not in self.names:
+                    self.names[d[1][0]] = name = f"m{len(self.names)}"
+                    lines.append(f"const int64_t {name} = r > {axis} ? d[{axis}] : 0;")
+                else:
+                    tests.append(f"d[{axis}] != {self._size(d)}")
+            why = f'"@: input {k} does not have the sizes that it was compiled for"'
+            lines.append(f"if ({' || '.join(tests)}) return failure({why});")
+        return lines
+
+    # segments
+
+    def _function(self, segment: Segment) -> Function:
+        return function(self.body, segment, self._rows(segment))
+
+    def _rows(self, segment: Segment) -> dict[str, Size]:
+        """The buffers that only the rows of a segment use, each its own row."""
+        if segment.loops[0][1] is None:
+            return {}
+        found: dict[str, bool] = {}
+        inside = {id(loop) for loop, _ in segment.loops}
+        for loop, axis in segment.loops:
+            assert axis is not None
+            for s in loop.statements:
+                for view, along in [*filter(None, s.reads), (s.written, s.along)]:
+                    b = view.buffer
+                    if b in self.body.made and b in self.body.stored:
+                        offset, stride, _ = pattern(view, along, loop, axis)
+                        dims = self.values.dims(b)
+                        axes = [k for k, d in enumerate(dims) if d != ONE]
+                        leads = bool(axes) and dims[axes[0]] == segment.extent
+                        leads = leads and stride == strides(dims)[axes[0]] and not offset
+                        found[b] = found.get(b, True) and leads and stride != ZERO
+        for loop in self.body.loops:
+            if id(loop) not in inside:
+                for s in loop.statements:
+                    for view, _ in [*filter(None, s.reads), (s.written, s.along)]:
+                        found.pop(view.buffer, None)
+        rows = {}
+        for b, own in found.items():
+            if own and b not in self.body.wanted:
+                dims = self.values.dims(b)
+                axis = next(k for k, d in enumerate(dims) if d != ONE)
+                rows[b] = strides(dims)[axis]
+        return rows
+
+    def _rounds(self, k: int, call: Function) -> list[str]:
+        work = " + ".join(f"{cost / 4:g} * {self._size(s).replace(' * ', ' * (double)')}" for cost, s in call.work)
+        return [
+            f"const int64_t c{k} = {self._size(call.rounds)};",
+            f"const int64_t t{k} = step_of(c{k}, {work}, {call.block}), q{k} = parts_of(c{k}, t{k});",
+        ]
+
+    def _call(self, k: int, call: Function, place: dict[str, str]) -> list[str]:
+        name = self.library.name(self.library.functions, call.text, "f")
+        buffers = ", ".join(place[b] for b in call.given.buffers) or "0"
+        sizes = ", ".join(self._size(s) for s in call.given.sizes) or "0"
+        lines = [
+            "{",
+            f"  void *const p[] = {{{buffers}}};",
+            f"  const int64_t n[] = {{{sizes}}};",
+            f"  TRY(spread(c, {name}, p, n, c{k}, t{k}));",
+            "}",
+        ]
+        for each in call.partials:
+            kind = self.values.kind(each.y)
+            arguments = [place[each.y], f"(void *)({place[each.buffer]})", self._size(each.elements)]
+            arguments += [f"q{k}", self._size(each.count)]
+            lines.append(f"combine_{each.how}_{kind}({', '.join(arguments)});")
+        return lines
+
+
+__all__ = ["C_TYPES", "DOMAIN", "Library", "Made", "make"]

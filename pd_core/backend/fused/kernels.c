@@ -1,0 +1,91 @@
+/* What the generated functions of groups call. */
+
+/* A part of a loop: buffers, sizes, the rounds from lo to hi, and which part it is. */
+typedef void Rounds(void *const *p, const int64_t *n, int64_t lo, int64_t hi, int64_t part);
+typedef struct { Rounds *rounds; void *const *p; const int64_t *n; int64_t count, step; } Job;
+
+#define GRAIN 20000.0 /* operations on elements that are worth the help of another thread */
+#define MOST 16       /* parts */
+
+/* How many rounds a part has: it follows from sizes alone. Rounds of one element come in blocks. */
+INLINE int64_t step_of(int64_t count, double work, int64_t block) {
+  if (work < GRAIN || count < 2) return count > 0 ? count : 1;
+  double wanted = work / (GRAIN / 2);
+  int64_t parts = wanted > MOST ? MOST : (int64_t)wanted, step = (count + parts - 1) / parts;
+  return (step + block - 1) / block * block;
+}
+INLINE int64_t parts_of(int64_t count, int64_t step) { return (count + step - 1) / step; }
+
+UNUSED static void job(void *state, size_t k) {
+  const Job *j = state;
+  int64_t lo = (int64_t)k * j->step, hi = lo + j->step;
+  j->rounds(j->p, j->n, lo, hi < j->count ? hi : j->count, (int64_t)k);
+}
+UNUSED static Status *spread(Context *context, Rounds *rounds, void *const *p, const int64_t *n,
+                             int64_t count, int64_t step) {
+  Job j = {rounds, p, n, count, step};
+  return parallel(context, job, (size_t)parts_of(count, step), &j);
+}
+
+/* Reductions of parts: sums are of doubles, and rounded once. */
+#define COMBINE(name, type, wide, start, fold, last) \
+  UNUSED static void name(type *y, const wide *x, int64_t n, int64_t parts, int64_t count) { \
+    (void)count; \
+    for (int64_t k = 0; k < n; k++) { \
+      wide s = start; \
+      for (int64_t q = 0; q < parts; q++) { \
+        const wide v = x[q * n + k]; \
+        s = fold; \
+      } \
+      y[k] = (type)(last); \
+    } \
+  }
+COMBINE(combine_sum_1, float, double, 0, s + v, s)
+COMBINE(combine_sum_11, double, double, 0, s + v, s)
+COMBINE(combine_mean_1, float, double, 0, s + v, s / (double)(count ? count : 1))
+COMBINE(combine_mean_11, double, double, 0, s + v, s / (double)(count ? count : 1))
+COMBINE(combine_max_1, float, float, -INFINITY, v > s || v != v ? v : s, s)
+COMBINE(combine_max_11, double, double, -INFINITY, v > s || v != v ? v : s, s)
+COMBINE(combine_min_1, float, float, INFINITY, v < s || v != v ? v : s, s)
+COMBINE(combine_min_11, double, double, INFINITY, v < s || v != v ? v : s, s)
+
+/* c [m, n] = alpha a [m, k] b [k, n] with strides: so many rows and columns at once in registers.
+   The compiler makes vectors of the innermost loops. */
+#define BLOCK(rows, columns) \
+  for (; j + columns <= n; j += columns) { \
+    float s[rows][columns]; \
+    for (int r = 0; r < rows; r++) \
+      for (int t = 0; t < columns; t++) s[r][t] = 0; \
+    for (int64_t l = 0; l < k; l++) \
+      for (int r = 0; r < rows; r++) \
+        for (int t = 0; t < columns; t++) \
+          s[r][t] = MULTIPLY_ADD(a[(i + r) * am + l * ak], b[l * bk + j + t], s[r][t]); \
+    for (int r = 0; r < rows; r++) \
+      for (int t = 0; t < columns; t++) c[(i + r) * cm + j + t] = s[r][t] * alpha; \
+  }
+#define BLOCKS(rows) \
+  for (; i + rows <= m; i += rows) { \
+    int64_t j = 0; \
+    BLOCK(rows, 16) \
+    BLOCK(rows, 8) \
+    BLOCK(rows, 1) \
+  }
+INLINE void matrices(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
+                     const float *restrict b, int64_t bk, int64_t m, int64_t n, int64_t k, float alpha) {
+  int64_t i = 0;
+  BLOCKS(4)
+  BLOCKS(2)
+  BLOCKS(1)
+}
+/* The same for columns of b that are no neighbours: b is copied, `room` has its elements. */
+INLINE void turned(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
+                   const float *restrict b, int64_t bk, int64_t bn, int64_t m, int64_t n, int64_t k,
+                   float alpha, float *restrict room) {
+  if (bn == 1 || n == 1) {
+    matrices(c, cm, a, am, ak, b, bk, m, n, k, alpha);
+    return;
+  }
+  for (int64_t l = 0; l < k; l++)
+    for (int64_t j = 0; j < n; j++) room[l * n + j] = b[l * bk + j * bn];
+  matrices(c, cm, a, am, ak, room, n, m, n, k, alpha);
+}

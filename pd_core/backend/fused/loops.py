@@ -1,0 +1,230 @@
+"""Steps as loops over all elements of a shape, in an order in which they can run."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from .sizes import ONE, ZERO, Dims, Size, Values, estimate, product, strides, without_ones
+from .steps import Join, Look, Map, Product, Reduce, Step
+from .views import View, is_same_order, looked, part, whole
+
+_FEW = 64  # elements; loops over so few are one, whatever they read
+_MOST = 48  # statements of a loop, of which each may keep a register
+
+
+@dataclass
+class Statement:
+    """What a loop does with one element: `how` is "map", or that of a reduction.
+
+    `reads` has for each input its view's strides along the loop's axes and its view; None where
+    it is in a register or a literal.
+    """
+
+    how: str
+    y: str
+    text: str
+    inputs: list[str]
+    reads: list[tuple[View, tuple[Size, ...]] | None]
+    written: View
+    along: tuple[Size, ...]  # strides of what is written
+
+
+@dataclass
+class Loop:
+    """Statements for each element of a shape; or one product for each matrix of a batch."""
+
+    dims: Dims
+    statements: list[Statement] = field(default_factory=list)
+    registers: set[str] = field(default_factory=set)
+    buffers: set[str] = field(default_factory=set)  # that it reads
+    product: Product | None = None
+
+
+class Body:
+    """The loops of a group.
+
+    `wanted` are the values that others read. `inputs` and `stored` are the buffers that the loops
+    read from outside, and those that they write.
+    """
+
+    def __init__(self, found: Sequence[Step], wanted: Iterable[str], values: Values):
+        self.values = values
+        self.wanted = set(wanted)
+        self.steps = _needed(found, self.wanted)
+        self.made = {step.y for step in self.steps}
+        self.views: dict[str, View] = {}
+        self.roots: dict[str, str] = {}  # a value in another shape -> the value
+        self.at: dict[str, int] = {}  # of a value, the loop that completes it
+        self.loops: list[Loop] = []
+        self.inputs: list[str] = []
+        self.stored: list[str] = []
+        for step in self.steps:
+            self._add(step)
+        for y in self.made & self.wanted:
+            self._memory(y)
+
+    def literal(self, x: str):
+        """The single value of a constant, to be written into the code."""
+        return None if x in self.made else self.values.scalar(x)
+
+    def root(self, x: str) -> str:
+        """The value that is in registers under another shape."""
+        while x in self.roots:
+            x = self.roots[x]
+        return x
+
+    def _add(self, step: Step) -> None:
+        if isinstance(step, Map):
+            self._map(step.y, step.text, step.inputs, self.values.dims(step.y))
+        elif isinstance(step, Reduce):
+            self._reduce(step)
+        elif isinstance(step, Product):
+            self._product(step)
+        elif isinstance(step, Join):
+            self._join(step)
+        else:
+            self._look(step)
+
+    def _view(self, x: str) -> View:
+        """Where a value is, or would be if it is stored."""
+        if x not in self.views:
+            self.views[x] = whole(x, self.values.dims(x))
+        return self.views[x]
+
+    def _memory(self, x: str) -> View:
+        """Where a value is, which is in memory from now on."""
+        view = self._view(x)
+        known = self.stored if view.buffer in self.made else self.inputs
+        if view.buffer not in known:
+            known.append(view.buffer)
+        return view
+
+    def _map(self, y: str, text: str, inputs: list[str], dims: Dims) -> None:
+        axes = without_ones(dims)
+        loop = self._place(axes, inputs, dims)
+        reads = [self._read(x, loop, dims) for x in inputs]
+        view = self._view(y)
+        loop.statements.append(Statement("map", y, text, inputs, reads, view, view.along(dims)))
+        loop.registers.add(y)
+        self.at[y] = self.loops.index(loop)
+
+    def _reduce(self, step: Reduce) -> None:
+        dims = self.values.dims(step.x)
+        loop = self._place(without_ones(dims), [step.x], dims)
+        reads = [self._read(step.x, loop, dims)]
+        view = self._memory(step.y)
+        kept = [ONE if k in step.axes else d for k, d in enumerate(dims)]
+        all_strides = strides(kept)
+        along = [ZERO if k in step.axes else all_strides[k] for k in range(len(dims))]
+        along = [s for s, d in zip(along, dims, strict=True) if d != ONE]
+        loop.statements.append(
+            Statement(step.how, step.y, "{0}", [step.x], reads, view, tuple(along))
+        )
+        self.at[step.y] = self.loops.index(loop)
+
+    def _product(self, step: Product) -> None:
+        dims = self.values.dims(step.y)
+        loop = Loop(dims, product=step)
+        reads: list[tuple[View, tuple[Size, ...]] | None] = []
+        for x, turned in zip((step.a, step.b), step.transposed, strict=True):
+            view = self._memory(x)
+            if turned:
+                axes = [*range(len(view.dims) - 2), len(view.dims) - 1, len(view.dims) - 2]
+                view = View(
+                    view.buffer,
+                    tuple(view.dims[k] for k in axes),
+                    tuple(view.strides[k] for k in axes),
+                    view.offset,
+                )
+            batch = View(view.buffer, view.dims[:-2], view.strides[:-2], view.offset)
+            lack = len(dims) - len(view.dims)
+            along = [ZERO] * lack + [
+                s if d != ONE else ZERO
+                for d, s in zip(batch.dims, batch.strides, strict=True)
+            ]
+            reads.append((view, (*along, *view.strides[-2:])))
+            loop.buffers.add(view.buffer)
+        view = self._memory(step.y)
+        loop.statements.append(
+            Statement("product", step.y, "", [step.a, step.b], reads, view, view.strides)
+        )
+        self.loops.append(loop)
+        self.at[step.y] = len(self.loops) - 1
+
+    def _join(self, step: Join) -> None:
+        view, start = self._memory(step.y), 0
+        for k, x in enumerate(step.inputs):
+            dims, name = self.values.dims(x), f"{step.y}/{k}"
+            self.made.add(name)
+            self.values.add(name, self.values.kind(x), dims)
+            self.views[name] = part(view, step.axis, start, 1, dims)
+            self._map(name, "{0}", [x], dims)
+            self._memory(name)
+            self.at[step.y] = max(self.at.get(step.y, 0), self.at[name])
+            start += dims[step.axis][0]
+
+    def _look(self, step: Look) -> None:
+        dims, before = self.values.dims(step.y), self.values.dims(step.x)
+        view = looked(self._view(step.x), step, dims)
+        if view is None:  # the elements are not in such an order: write them in order
+            copy = f"{step.y}/copy"
+            self.made.add(copy)
+            self.values.add(copy, self.values.kind(step.x), before)
+            self._map(copy, "{0}", [step.x], before)
+            self._memory(copy)
+            view = looked(self._view(copy), step, dims)
+            assert view is not None
+            self.at[step.y] = self.at[copy]
+        elif self.root(step.x) in self.at:
+            self.at[step.y] = self.at[self.root(step.x)]
+        self.views[step.y] = view
+        if step.how in ("reshape", "expand") and is_same_order(before, dims):
+            self.roots[step.y] = step.x
+
+    def _in_register(self, x: str, loop: Loop, dims: Dims) -> bool:
+        same = is_same_order(self.values.dims(x), dims)
+        return same and self.root(x) in loop.registers
+
+    def _read(self, x: str, loop: Loop, dims: Dims) -> tuple[View, tuple[Size, ...]] | None:
+        if self.literal(x) is not None or self._in_register(x, loop, dims):
+            return None
+        view = self._memory(x)
+        loop.buffers.add(view.buffer)
+        return view, view.along(dims)
+
+    def _place(self, axes: Dims, inputs: list[str], dims: Dims) -> Loop:
+        """The loop for a statement: the first one that its inputs are known in, or a new one."""
+        first, near = 0, set()
+        for x in inputs:
+            known = self.at.get(self.root(x), self.at.get(x))
+            if known is None:
+                near.add(self._view(x).buffer)
+            elif self._in_register(x, self.loops[known], dims) and self.loops[known].dims == axes:
+                first = max(first, known)
+            else:
+                first = max(first, known + 1)
+                near.add(self._view(x).buffer)
+        few = estimate(product(*axes)) <= _FEW
+        for loop in self.loops[first:]:
+            if loop.product is None and loop.dims == axes and len(loop.statements) < _MOST:
+                shared = any(self.root(x) in loop.registers for x in inputs)
+                if few or shared or not near.isdisjoint(loop.buffers):
+                    return loop
+        self.loops.append(Loop(axes))
+        return self.loops[-1]
+
+
+def _needed(found: Sequence[Step], wanted: set[str]) -> list[Step]:
+    """The steps that wanted values need."""
+    needed, kept = set(wanted), []
+    for step in reversed(found):
+        if step.y in needed:
+            kept.append(step)
+            needed.update(inputs_of(step))
+    return kept[::-1]
+
+
+def inputs_of(step: Step) -> list[str]:
+    """Return the values that a step reads."""
+    if isinstance(step, Map | Join):
+        return step.inputs
+    return [step.a, step.b] if isinstance(step, Product) else [step.x]

@@ -1,0 +1,298 @@
+"""The nested loops of C for one loop over a shape, with its reductions."""
+
+from dataclasses import dataclass
+
+from .arguments import Arguments
+from .loops import Body, Loop, Statement
+from .operators import C_TYPES, DOUBLE, literal
+from .sizes import ONE, ZERO, Size, product
+from .views import View
+
+_START = {"sum": "0", "mean": "0", "max": "-INFINITY", "min": "INFINITY"}
+_SLOW = ("f_", "exp", "log", "tanh", "erf", "sqrt", "/")  # about as long as eight sums
+
+
+@dataclass
+class Access:
+    """What a loop reads or writes: a view's buffer, type, offset, and strides along axes.
+
+    `outer` is its stride along the axis of the rows, if the loop is one of several in rows.
+    """
+
+    buffer: str
+    kind: int
+    offset: tuple[Size, ...]
+    along: list[Size]
+    outer: Size = ZERO
+
+
+@dataclass
+class Partial:
+    """A reduction over rows: each part of them has an array of its own, in a buffer.
+
+    It has so many elements, each of which `count` are reduced to.
+    """
+
+    y: str
+    how: str
+    elements: Size
+    count: Size
+    buffer: str
+
+
+class Nest:
+    """The text of a loop.
+
+    Without an axis it is alone, and its first level runs from lo to hi. With one it is the part of
+    row i of that axis. `levels` are the nested loops, as (size, variable); `head` are lines that
+    come before all rows.
+    """
+
+    def __init__(self, body: Body, loop: Loop, axis: int | None, extent: Size, given: Arguments):
+        self.body, self.loop, self.axis, self.extent, self.given = body, loop, axis, extent, given
+        self.head: list[str] = []
+        self.partials: list[Partial] = []
+        self.cost = 0.0
+        self._read: dict[tuple[int, int], Access] = {}  # by statement and input
+        self._written: dict[int, Access] = {}  # by statement
+        self._find()
+        every = list({id(a): a for a in (*self._read.values(), *self._written.values())}.values())
+        self.levels = self._merged(every)
+        names = ["i" if axis is None and not k else f"j{k}" for k in range(len(self.levels))]
+        self.names = names
+        self._pre: list[list[str]] = [[] for _ in range(len(names) + 1)]  # before a level's loop
+        self._post: list[list[str]] = [[] for _ in range(len(names) + 1)]  # after it
+        self._inner: list[str] = []
+        self._clauses: list[str] = []
+        self._elements = {id(a): self._element(a) for a in every}
+        self._statements()
+
+    @property
+    def rounds(self) -> Size:
+        """The size of the first level."""
+        return self.levels[0] if self.levels else ONE
+
+    def lines(self) -> list[str]:
+        """Return the text."""
+        if not self.levels:
+            return [*self._pre[0], *self._inner, *self._post[0]]
+        found, pad, last = [], "", len(self.levels) - 1
+        for k, (level, name) in enumerate(zip(self.levels, self.names, strict=True)):
+            found += [pad + line for line in self._pre[k]]
+            low, high = "0", self.given.number(level)
+            if self.axis is None and not k:
+                low, high = "lo", "hi"
+            if k == last:
+                found.append("#pragma omp simd" + "".join(self._clauses))
+            found.append(f"{pad}for (int64_t {name} = {low}; {name} < {high}; {name}++) {{")
+            pad += "  "
+        found += [pad + line for line in self._inner]
+        for k in reversed(range(len(self.levels))):
+            pad = pad[2:]
+            found.append(pad + "}")
+            found += [pad + line for line in self._post[k]]
+        return found
+
+    # accesses and levels
+
+    def _find(self) -> None:
+        """Find what the statements read and write; equal accesses are one."""
+        seen: dict[tuple, Access] = {}
+        for k, statement in enumerate(self.loop.statements):
+            for j, read in enumerate(statement.reads):
+                if read is not None:
+                    if read not in seen:
+                        seen[read] = self._access(*read)
+                    self._read[k, j] = seen[read]
+            if statement.how != "map" or statement.written.buffer in self.body.stored:
+                self._written[k] = self._access(statement.written, statement.along)
+
+    def _access(self, view: View, strides: tuple[Size, ...]) -> Access:
+        along, outer = list(strides), ZERO
+        if self.axis is not None:
+            outer = along.pop(self.axis)
+        if view.buffer in self.given.rows:
+            outer = ZERO
+        return Access(view.buffer, self.body.values.kind(view.buffer), view.offset, along, outer)
+
+    def _merged(self, accesses: list[Access]) -> list[Size]:
+        """The axes as levels, of which neighbours are one where all strides allow it."""
+        dims = [d for k, d in enumerate(self.loop.dims) if k != self.axis]
+        levels: list[Size] = []
+        merged: list[list[Size]] = [[] for _ in accesses]
+        for k, d in enumerate(dims):
+            pairs = list(zip(merged, accesses, strict=True))
+            if levels and all(m[-1] == product(a.along[k], d) for m, a in pairs):
+                levels[-1] = product(levels[-1], d)
+                for m, a in pairs:
+                    m[-1] = a.along[k]
+            else:
+                levels.append(d)
+                for m, a in pairs:
+                    m.append(a.along[k])
+        for m, a in zip(merged, accesses, strict=True):
+            a.along = m
+        if not levels and self.axis is None:
+            levels.append(ONE)
+            for a in accesses:
+                a.along = [ZERO]
+        return levels
+
+    def _place(self, access: Access, to: int) -> str:
+        """The address of an access at the beginning of the loop of a level."""
+        text = self.given.buffer(access.buffer, access.kind)
+        terms = [self.given.number(offset) for offset in access.offset]
+        terms += _term("i", access.outer, self.given)
+        for name, s in zip(self.names[:to], access.along[:to], strict=True):
+            terms += _term(name, s, self.given)
+        return " + ".join([text, *terms])
+
+    def _element(self, access: Access) -> str:
+        """An element in the innermost loop, through a pointer that is set before it."""
+        last = max(len(self.levels) - 1, 0)
+        if any(
+            self._written.get(k) is access and s.how != "map"
+            for k, s in enumerate(self.loop.statements)
+        ):
+            return ""  # it is written after a loop
+        name = self.given.fresh("a")
+        is_read = any(a is access for a in self._read.values())
+        c_type = ("const " if is_read else "") + C_TYPES[access.kind]
+        self._pre[last].append(f"{c_type} *restrict {name} = {self._place(access, last)};")
+        at = _term(self.names[last], access.along[last], self.given) if self.levels else []
+        return f"{name}[{at[0] if at else 0}]"
+
+    # statements
+
+    def _statements(self) -> None:
+        registers: dict[str, str] = {}
+        loaded: dict[int, str] = {}
+        for k, statement in enumerate(self.loop.statements):
+            terms = []
+            for j, x in enumerate(statement.inputs):
+                value = self.body.literal(x)
+                access = self._read.get((k, j))
+                if value is not None:
+                    terms.append(literal(value))
+                elif access is None:
+                    terms.append(registers[self.body.root(x)])
+                else:
+                    if id(access) not in loaded:
+                        loaded[id(access)] = self._let(access.kind, self._elements[id(access)])
+                    terms.append(loaded[id(access)])
+            text = statement.text.format(*terms)
+            self.cost += 8 if any(s in text for s in _SLOW) else 1
+            if statement.how != "map":
+                self._reduce(statement, text, self._written[k], k)
+                continue
+            registers[statement.y] = self._let(self.body.values.kind(statement.y), text)
+            if k in self._written:
+                element = self._elements[id(self._written[k])]
+                self._inner.append(f"{element} = {registers[statement.y]};")
+
+    def _let(self, kind: int, text: str) -> str:
+        """The name of a value in the innermost loop."""
+        name = self.given.fresh("v")
+        self._inner.append(f"const {C_TYPES[kind]} {name} = {text};")
+        return name
+
+    # reductions
+
+    def _reduce(self, statement: Statement, text: str, access: Access, k: int) -> None:
+        """Reduce a value: the innermost levels to a register, others in an array."""
+        how, kind = statement.how, access.kind
+        wide = DOUBLE if how in ("sum", "mean") else kind
+        count = len(self.levels)
+        reduced = [s == ZERO for s in access.along]
+        first = count
+        while first and reduced[first - 1]:
+            first -= 1
+        alone = self.axis is None
+        over_rows = reduced[0] if alone else statement.along[self.axis] == ZERO
+        if not count and not over_rows:
+            self._inner.append(f"*({self._place(access, 0)}) = {text};")
+            return
+        folded = [s for s, r in zip(self.levels, reduced, strict=True) if r]
+        total = product(*folded, self.extent if over_rows and not alone else ONE)
+        value = text
+        if first < count:
+            value = self._register(how, wide, text, first)
+        after = self._post[first] if first < count else self._inner
+        if not over_rows and not any(reduced[:first]):
+            value = self._ended(how, value, total)
+            after.append(f"*({self._place(access, first)}) = ({C_TYPES[kind]})({value});")
+            return
+        outer = 1 if alone else 0  # levels outside of the array
+        elements = [s for s, r in zip(self.levels[outer:], reduced[outer:], strict=True) if not r]
+        buffer = f"{statement.y}/{'parts' if over_rows else 'row'}"
+        self.given.scratch(buffer, product(*elements), wide)
+        base, at = self.given.fresh("s"), self.given.fresh("k")
+        room = self.given.number(product(*elements))
+        begin = [
+            f"{C_TYPES[wide]} *const {base} = {self.given.buffer(buffer, wide)} + part * {room};",
+            f"for (int64_t {at} = 0; {at} < {room}; {at}++) {base}[{at}] = {_START[how]};",
+        ]
+        terms, step = [], ONE
+        for q in reversed([q for q, r in enumerate(reduced) if not r and q >= outer]):
+            terms += _term(self.names[q], step, self.given)
+            step = product(step, self.levels[q])
+        cell = f"{base}[{' + '.join(terms) or 0}]"
+        after.append(_folded(how, cell, value))
+        if over_rows:
+            self.head += begin
+            self.partials.append(Partial(statement.y, how, product(*elements), total, buffer))
+            return
+        self._pre[outer][:0] = begin
+        self._row_ends(access, reduced, outer, self._ended(how, cell, total))
+
+    def _register(self, how: str, wide: int, text: str, level: int) -> str:
+        """Reduce to a register in the levels from one on; return what it holds after them."""
+        name = self.given.fresh("r")
+        self._pre[level].append(f"{C_TYPES[wide]} {name} = {_START[how]};")
+        if how in ("sum", "mean"):
+            self._clauses.append(f" reduction(+ : {name})")
+            self._inner.append(f"{name} += {text};")
+            return name
+        value, unordered = self.given.fresh("v"), self.given.fresh("q")
+        self._pre[level].append(f"int {unordered} = 0;")
+        self._clauses.append(f" reduction({how} : {name}) reduction(| : {unordered})")
+        sign = ">" if how == "max" else "<"
+        self._inner += [
+            f"const {C_TYPES[wide]} {value} = {text};",
+            f"{name} = {value} {sign} {name} ? {value} : {name};",
+            f"{unordered} |= {value} != {value};",
+        ]
+        return f"({unordered} ? NAN : {name})"
+
+    def _ended(self, how: str, value: str, count: Size) -> str:
+        if how != "mean":
+            return value
+        number = self.given.number(count)
+        return f"{value} / (double)({number} ? {number} : 1)"
+
+    def _row_ends(self, access: Access, reduced: list[bool], outer: int, value: str) -> None:
+        """Write what the levels of a row, those from `outer` on, were reduced to."""
+        lines, pad = [], ""
+        for k, (name, level) in enumerate(zip(self.names, self.levels, strict=True)):
+            if k >= outer and not reduced[k]:
+                high = self.given.number(level)
+                lines.append(f"{pad}for (int64_t {name} = 0; {name} < {high}; {name}++)")
+                pad += "  "
+        place = self._place(access, len(self.levels))
+        lines.append(f"{pad}*({place}) = ({C_TYPES[access.kind]})({value});")
+        self._post[outer] += lines
+
+
+def _term(name: str, stride: Size, given: Arguments) -> list[str]:
+    """An index times its stride, as terms of a sum."""
+    if stride == ZERO:
+        return []
+    return [name if stride == ONE else f"{name} * {given.number(stride)}"]
+
+
+def _folded(how: str, cell: str, value: str) -> str:
+    """The line that adds a value to a cell, or keeps the larger or smaller one; NaN stays."""
+    if how in ("sum", "mean"):
+        return f"{cell} += {value};"
+    sign = ">" if how == "max" else "<"
+    return f"{cell} = {value} {sign} {cell} || {value} != {value} ? {value} : {cell};"

@@ -1,0 +1,284 @@
+"""Operators as steps: elementwise expressions, reductions, small products, views.
+
+A step is what the writer of loops knows; composed operators such as softmax are several.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import NodeProto
+
+from . import operators
+from .operators import FLOAT, FLOATS
+from .sizes import ONE, Dims, Size, Values, estimate, product
+
+SMALL = 1 << 15  # multiplications of one of a batch of products, up to which it may be in a group
+_WIDE = 256  # columns of such a product
+_ROOM = 1 << 13  # elements of its second matrix, which may be copied to the stack
+_TRANSPOSED = 1 << 15  # elements of a matrix that is read across its rows
+
+
+class Unfit(Exception):
+    """There is no code for a node in a group."""
+
+    def __init__(self, why: str, node: NodeProto | None = None):
+        super().__init__(why)
+        self.node = node
+
+
+@dataclass
+class Map:
+    """y[i] = text of inputs[i], broadcast."""
+
+    y: str
+    text: str
+    inputs: list[str]
+
+
+@dataclass
+class Reduce:
+    """y = the sum, mean, maximum or minimum of x along axes."""
+
+    y: str
+    how: str
+    x: str
+    axes: list[int]
+
+
+@dataclass
+class Product:
+    """y = alpha a b, of the last two axes, either transposed or not."""
+
+    y: str
+    a: str
+    b: str
+    transposed: tuple[bool, bool]
+    alpha: float = 1.0
+
+
+@dataclass
+class Look:
+    """y is a view of x: the same elements reshaped, transposed, broadcast, or a part of them."""
+
+    y: str
+    x: str
+    how: str  # "reshape", "transpose", "expand", "part"
+    axes: list[int] = field(default_factory=list)  # of a transpose; (axis,) of a part
+    start: int = 0
+    step: int = 1
+
+
+@dataclass
+class Join:
+    """y = the inputs one behind the other along an axis."""
+
+    y: str
+    inputs: list[str]
+    axis: int
+
+
+Step = Map | Reduce | Product | Look | Join
+
+
+def steps(node: NodeProto, values: Values) -> list[Step]:
+    """Return a node as steps; Unfit where there is no code for it.
+
+    Values between its steps are added to `values` under names of their own.
+    """
+    op, allowed = node.op_type, ("", "com.microsoft")
+    names = [x for x in node.input if x]
+    if node.domain not in allowed or not names or not node.output or not node.output[0]:
+        raise Unfit("another domain")
+    read = names[:1] if op in operators.VIEWS | operators.REDUCTIONS | {"Pow"} else names
+    if any(x not in values for x in (*read, *filter(None, node.output))):
+        raise Unfit("an unknown type")
+    for x in (*read, *filter(None, node.output)):
+        if values.kind(x) not in operators.C_TYPES:
+            raise Unfit("an element type")
+        if (0, ()) in values.dims(x):
+            raise Unfit("no elements")
+    if op in operators.ELEMENTWISE:
+        return [_elementwise(node, names, values)]
+    if op in operators.VIEWS:
+        return _look(node, values)
+    if op in operators.REDUCTIONS:
+        return [_reduction(node, values)]
+    if op in ("MatMul", "FusedMatMul"):
+        return [_product(node, values)]
+    if op == "Concat":
+        return [_join(node, names, values)]
+    if op in ("Softmax", "LogSoftmax"):
+        return _softmax(node, values)
+    if op == "LayerNormalization":
+        return _layer_norm(node, values)
+    raise Unfit("an operator")
+
+
+def broadcast(x: Dims, y: Dims) -> bool:
+    """Return whether a value of sizes x is known to be broadcast to sizes y."""
+    lack = len(y) - len(x)
+    return lack >= 0 and all(a in (b, ONE) for a, b in zip(x, y[lack:], strict=True))
+
+
+def _elementwise(node, names, values):
+    y = node.output[0]
+    kinds = [values.kind(x) if x else 0 for x in node.input]
+    scalars = [values.scalar(x) for x in node.input]
+    text = operators.expression(node, kinds, values.kind(y), scalars)
+    if text is None:
+        raise Unfit("element types")
+    if not all(broadcast(values.dims(x), values.dims(y)) for x in names):
+        raise Unfit("sizes that may differ")
+    read = names[:1] if node.op_type == "Pow" else names
+    return Map(y, text, read)
+
+
+def _look(node, values):
+    op, x, y = node.op_type, node.input[0], node.output[0]
+    before, after, given = values.dims(x), values.dims(y), operators.attributes(node)
+    if op in operators.RESHAPES:
+        if product(*before) != product(*after):
+            raise Unfit("another number of elements")
+        return [Look(y, x, "reshape")]
+    if op == "Transpose":
+        rank = len(before)
+        axes = [int(k) for k in given.get("perm", reversed(range(rank)))]
+        if axes and axes[-1] != rank - 1 and estimate(product(*before)) > _TRANSPOSED:
+            raise Unfit("a large matrix")
+        return [Look(y, x, "transpose", axes)]
+    if op == "Expand":
+        if not broadcast(before, after):
+            raise Unfit("sizes that may differ")
+        return [Look(y, x, "expand")]
+    if op == "Split":
+        axis, start, result = given.get("axis", 0) % len(before), 0, []
+        for part in node.output:
+            number, unknown = values.dims(part)[axis] if part else (0, ("?",))
+            if unknown:
+                raise Unfit("parts of unknown sizes")
+            result.append(Look(part, x, "part", [axis], start))
+            start += number
+        return result
+    return _slice(node, before, after, values)
+
+
+def _slice(node, before, after, values):
+    parameters = [values.integers(x) for x in node.input[1:]]
+    if len(parameters) < 2 or any(p is None or len(p) != 1 for p in parameters):
+        raise Unfit("a slice of several axes, or of unknown bounds")
+    starts = parameters[0]
+    axis = parameters[2][0] % len(before) if len(parameters) > 2 else 0
+    step = parameters[3][0] if len(parameters) > 3 else 1
+    (number, unknown), start = before[axis], starts[0]
+    if unknown or after[axis][1] or step < 1:
+        raise Unfit("a slice of an unknown size")
+    start = min(max(start + number if start < 0 else start, 0), number)
+    if start + (after[axis][0] - 1) * step >= number:
+        raise Unfit("a slice beyond the end")
+    return [Look(node.output[0], node.input[0], "part", [axis], start, step)]
+
+
+def _axes(node, rank, values):
+    """The axes of a reduction; None for an input that is not known."""
+    given = operators.attributes(node)
+    axes = given.get("axes")
+    if axes is None and len(node.input) > 1 and node.input[1]:
+        axes = values.integers(node.input[1])
+        if axes is None:
+            return None
+    if not axes:
+        return [] if given.get("noop_with_empty_axes") else list(range(rank))
+    return sorted({int(k) % rank for k in axes}) if rank else []
+
+
+def _reduction(node, values):
+    x, y = node.input[0], node.output[0]
+    how = node.op_type.removeprefix("Reduce").lower()
+    axes = _axes(node, len(values.dims(x)), values)
+    if axes is None or values.kind(x) not in FLOATS or values.kind(y) != values.kind(x):
+        raise Unfit("axes or element types")
+    if not axes:
+        return Map(y, "{0}", [x])
+    return Reduce(y, how, x, axes)
+
+
+def _product(node, values):
+    a, b, y = node.input[0], node.input[1], node.output[0]
+    given = operators.attributes(node)
+    turned = bool(given.get("transA", 0)), bool(given.get("transB", 0))
+    more = given.get("transBatchA", 0) or given.get("transBatchB", 0)
+    da, db, dy = values.dims(a), values.dims(b), values.dims(y)
+    if more or min(len(da), len(db)) < 2 or {values.kind(x) for x in (a, b, y)} != {FLOAT}:
+        raise Unfit("a product of vectors, or of other element types")
+    n, m, k = dy[-1], dy[-2], da[-2 if turned[0] else -1]
+    one = estimate(product(n, m, k))
+    if any(s[1] for s in (n, m, k)) or one > SMALL or n[0] > _WIDE or n[0] * k[0] > _ROOM:
+        raise Unfit("a large product")
+    if not broadcast(da[:-2], dy[:-2]) or not broadcast(db[:-2], dy[:-2]):
+        raise Unfit("sizes that may differ")
+    return Product(y, a, b, turned, float(given.get("alpha", 1.0)))
+
+
+def _join(node, names, values):
+    y = node.output[0]
+    axis = operators.attributes(node)["axis"] % len(values.dims(y))
+    known = all(not values.dims(x)[axis][1] for x in names)
+    if not known or {values.kind(x) for x in names} != {values.kind(y)}:
+        raise Unfit("parts of unknown sizes")
+    return Join(y, names, axis)
+
+
+def _between(values: Values, y: str, what: str, like: str, dims: Dims | None = None) -> str:
+    """The name of a value between the steps of a node."""
+    name = f"{y}/{what}"
+    values.add(name, values.kind(like), values.dims(like) if dims is None else dims)
+    return name
+
+
+def _softmax(node, values):
+    x, y = node.input[0], node.output[0]
+    dims = values.dims(x)
+    axis = operators.attributes(node).get("axis", -1) % max(len(dims), 1)
+    if values.kind(x) != FLOAT or not dims:
+        raise Unfit("element types")
+    row: tuple[Size, ...] = (*dims[:axis], ONE, *dims[axis + 1 :])
+    top, total = (_between(values, y, what, x, row) for what in ("top", "total"))
+    low, power = (_between(values, y, what, x) for what in ("low", "power"))
+    found: list[Step] = [Reduce(top, "max", x, [axis]), Map(low, "{0} - {1}", [x, top])]
+    found += [Map(power, "f_exp({0})", [low]), Reduce(total, "sum", power, [axis])]
+    if node.op_type == "Softmax":
+        return [*found, Map(y, "{0} / {1}", [power, total])]
+    logarithm = _between(values, y, "logarithm", x, row)
+    return [*found, Map(logarithm, "f_log({0})", [total]), Map(y, "{0} - {1}", [low, logarithm])]
+
+
+def _layer_norm(node, values):
+    x, y = node.input[0], node.output[0]
+    dims, given = values.dims(x), operators.attributes(node)
+    axis = given.get("axis", -1) % len(dims)
+    if any(values.kind(v) != FLOAT for v in (*node.input, *filter(None, node.output))):
+        raise Unfit("element types")
+    axes = list(range(axis, len(dims)))
+    row = (*dims[:axis], *[ONE] * len(axes))
+    outputs = [*node.output, "", ""]
+    mean = outputs[1] or _between(values, y, "mean", x, row)
+    inverse = outputs[2] or _between(values, y, "inverse", x, row)
+    low, square, normal = (_between(values, y, w, x) for w in ("low", "square", "normal"))
+    variance = _between(values, y, "variance", x, row)
+    epsilon = operators.literal(np.float32(given.get("epsilon", 1e-5)))
+    scaled = [x for x in node.input[1:] if x]
+    text = "{0} * {1} + {2}" if len(scaled) > 1 else "{0} * {1}"
+    return [
+        Reduce(mean, "mean", x, axes),
+        Map(low, "{0} - {1}", [x, mean]),
+        Map(square, "{0} * {0}", [low]),
+        Reduce(variance, "mean", square, axes),
+        Map(inverse, f"1 / sqrtf({{0}} + {epsilon})", [variance]),
+        Map(normal, "{0} * {1}", [low, inverse]),
+        Map(y, text, [normal, *scaled]),
+    ]
+
+
+def is_cheap(node: NodeProto) -> bool:
+    """Return whether a node alone is no reason for a group: the runtime is as fast."""
+    return node.op_type in operators.VIEWS | {"MatMul", "FusedMatMul", "Concat"}
