@@ -113,11 +113,19 @@ def _call(body, loop, given, terms, row, divided):
     if loop.dims[-2][1] or loop.dims[-1][1] or a.dims[-1][1]:
         raise Unfit("a product of unknown sizes")
     alpha = literal(np.float32(loop.product.alpha))
+    number = given.number
     c, x, y = places
-    strides = [given.number(s) for s in (*along_a[-2:], *along_b[-2:])]
+    (am, ak), (bk, bn), cm = along_a[-2:], along_b[-2:], statement.along[-2]
     rows = "hi - lo" if divided else str(m)
-    step = given.number(statement.along[-2] if m != 1 else ZERO)
-    sizes = f"{step}, {x}, {', '.join(strides[:2])}, {y}, {', '.join(strides[2:])}"
-    room = 1 if along_b[-1] == ONE or n == 1 else k * n
+    if n == 1 and ak == ONE:
+        steps = f"{x}, {number(am)}, {y}, {number(bk)}"
+        return f"vectors({c}, {number(cm)}, {steps}, {rows}, {k}, {alpha});"
+    if n == 1:  # the transposed product, whose rows are neighbours
+        (x, am, ak), (y, bk, bn), n, rows, cm = (y, ZERO, bk), (x, ak, am), rows, "1", ZERO
+        columns = m
+    else:
+        columns = n
+    sizes = f"{number(cm)}, {x}, {number(am)}, {number(ak)}, {y}, {number(bk)}, {number(bn)}"
+    room = 1 if bn == ONE else k * columns
     call = f"turned({c}, {sizes}, {rows}, {n}, {k}, {alpha}, room);"
     return f"{{ float room[{room}]; {call} }}"

@@ -70,7 +70,7 @@ COMBINE(combine_min_11, double, double, INFINITY, v < s || v != v ? v : s, s)
     BLOCK(rows, 8) \
     BLOCK(rows, 1) \
   }
-INLINE void matrices(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
+UNUSED static void matrices(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
                      const float *restrict b, int64_t bk, int64_t m, int64_t n, int64_t k, float alpha) {
   int64_t i = 0;
   BLOCKS(4)
@@ -78,7 +78,7 @@ INLINE void matrices(float *restrict c, int64_t cm, const float *restrict a, int
   BLOCKS(1)
 }
 /* The same for columns of b that are no neighbours: b is copied, `room` has its elements. */
-INLINE void turned(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
+UNUSED static void turned(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
                    const float *restrict b, int64_t bk, int64_t bn, int64_t m, int64_t n, int64_t k,
                    float alpha, float *restrict room) {
   if (bn == 1 || n == 1) {
@@ -88,4 +88,14 @@ INLINE void turned(float *restrict c, int64_t cm, const float *restrict a, int64
   for (int64_t l = 0; l < k; l++)
     for (int64_t j = 0; j < n; j++) room[l * n + j] = b[l * bk + j * bn];
   matrices(c, cm, a, am, ak, room, n, m, n, k, alpha);
+}
+/* c [m] = alpha a [m, k] b [k], with rows of neighbours; sums of doubles */
+UNUSED static void vectors(float *restrict c, int64_t cm, const float *restrict a, int64_t am,
+                           const float *restrict b, int64_t bk, int64_t m, int64_t k, float alpha) {
+  for (int64_t i = 0; i < m; i++) {
+    double s = 0;
+#pragma omp simd reduction(+ : s)
+    for (int64_t l = 0; l < k; l++) s += a[i * am + l] * b[l * bk];
+    c[i * cm] = (float)s * alpha;
+  }
 }

@@ -104,7 +104,7 @@ def steps(node: NodeProto, values: Values) -> list[Step]:
     if op in operators.REDUCTIONS:
         return [_reduction(node, values)]
     if op in ("MatMul", "FusedMatMul"):
-        return [_product(node, values)]
+        return _product(node, values)
     if op == "Concat":
         return [_join(node, names, values)]
     if op in ("Softmax", "LogSoftmax"):
@@ -208,6 +208,10 @@ def _product(node, values):
     turned = bool(given.get("transA", 0)), bool(given.get("transB", 0))
     more = given.get("transBatchA", 0) or given.get("transBatchB", 0)
     da, db, dy = values.dims(a), values.dims(b), values.dims(y)
+    if len(da) == 1 and len(db) > 1 and _is_one(a, values):  # a sum, in the form of a product
+        return [Reduce(y, "sum", b, [len(db) - 2])]
+    if len(db) == 1 and len(da) > 1 and _is_one(b, values):
+        return [Reduce(y, "sum", a, [len(da) - 1])]
     if more or min(len(da), len(db)) < 2 or {values.kind(x) for x in (a, b, y)} != {FLOAT}:
         raise Unfit("a product of vectors, or of other element types")
     n, m, k = dy[-1], dy[-2], da[-2 if turned[0] else -1]
@@ -216,7 +220,15 @@ def _product(node, values):
         raise Unfit("a large product")
     if not broadcast(da[:-2], dy[:-2]) or not broadcast(db[:-2], dy[:-2]):
         raise Unfit("sizes that may differ")
-    return Product(y, a, b, turned, float(given.get("alpha", 1.0)))
+    alpha = float(given.get("alpha", 1.0))
+    if k == ONE and turned == (False, False) and alpha == 1.0:
+        return [Map(y, "{0} * {1}", [a, b])]
+    return [Product(y, a, b, turned, alpha)]
+
+
+def _is_one(x, values):
+    value = values.scalar(x)
+    return value is not None and values.kind(x) == FLOAT and float(value) == 1.0
 
 
 def _join(node, names, values):
