@@ -49,30 +49,49 @@ COMBINE(combine_max_11, double, double, -INFINITY, v > s || v != v ? v : s, s)
 COMBINE(combine_min_1, float, float, INFINITY, v < s || v != v ? v : s, s)
 COMBINE(combine_min_11, double, double, INFINITY, v < s || v != v ? v : s, s)
 
-/* c [m, n] = alpha a [m, k] b [k, n] with strides: so many rows and columns at once in registers.
-   The compiler makes vectors of the innermost loops. */
-#define BLOCK(rows, columns) \
-  for (; j + columns <= n; j += columns) { \
-    float s[rows][columns]; \
+/* c [m, n] = alpha a [m, k] b [k, n] with strides: so many rows and vectors of columns at once in
+   registers. Here products and sums may be one instruction, as in the runtime's own kernels. */
+typedef float V8 __attribute__((vector_size(32), aligned(4), may_alias));
+#if defined(__clang__)
+#define CONTRACTED
+#define CONTRACT _Pragma("clang fp contract(fast)")
+#else
+#define CONTRACTED __attribute__((optimize("fp-contract=fast")))
+#define CONTRACT
+#endif
+#define BLOCK(rows, vectors) \
+  for (; j + 8 * vectors <= n; j += 8 * vectors) { \
+    V8 s[rows][vectors]; \
     for (int r = 0; r < rows; r++) \
-      for (int t = 0; t < columns; t++) s[r][t] = 0; \
-    for (int64_t l = 0; l < k; l++) \
+      for (int t = 0; t < vectors; t++) s[r][t] = (V8){0}; \
+    for (int64_t l = 0; l < k; l++) { \
+      const float *x = a + i * am + l * ak; \
+      const V8 *y = (const V8 *)(b + l * bk + j); \
       for (int r = 0; r < rows; r++) \
-        for (int t = 0; t < columns; t++) \
-          s[r][t] = MULTIPLY_ADD(a[(i + r) * am + l * ak], b[l * bk + j + t], s[r][t]); \
+        for (int t = 0; t < vectors; t++) s[r][t] += x[r * am] * y[t]; \
+    } \
     for (int r = 0; r < rows; r++) \
-      for (int t = 0; t < columns; t++) c[(i + r) * cm + j + t] = s[r][t] * alpha; \
+      for (int t = 0; t < vectors; t++) \
+        ((V8 *)(c + (i + r) * cm + j))[t] = s[r][t] * alpha; \
   }
 #define BLOCKS(rows) \
   for (; i + rows <= m; i += rows) { \
     int64_t j = 0; \
-    BLOCK(rows, 16) \
-    BLOCK(rows, 8) \
+    BLOCK(rows, 2) \
     BLOCK(rows, 1) \
+    for (; j < n; j++) { \
+      float s[rows] = {0}; \
+      for (int64_t l = 0; l < k; l++) \
+        for (int r = 0; r < rows; r++) s[r] += a[(i + r) * am + l * ak] * b[l * bk + j]; \
+      for (int r = 0; r < rows; r++) c[(i + r) * cm + j] = s[r] * alpha; \
+    } \
   }
-UNUSED static void matrices(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
-                     const float *restrict b, int64_t bk, int64_t m, int64_t n, int64_t k, float alpha) {
+CONTRACTED UNUSED static void matrices(float *restrict c, int64_t cm, const float *restrict a,
+                                       int64_t am, int64_t ak, const float *restrict b, int64_t bk,
+                                       int64_t m, int64_t n, int64_t k, float alpha) {
+  CONTRACT
   int64_t i = 0;
+  BLOCKS(6)
   BLOCKS(4)
   BLOCKS(2)
   BLOCKS(1)
