@@ -38,7 +38,11 @@ def fuse(
     Returns (the C source of the operators, or None if there are none, counts of them).
     """
     values, library, statistics = Values(model, kinds, equal), Library(), Statistics()
-    _Fuser(values, library, statistics).graph(model.graph)
+    fuser = _Fuser(values, library, statistics)
+    for v in model.graph.input:
+        if v.name in values:
+            fuser.sources |= {d[1][0]: v.name for d in values.dims(v.name) if len(d[1]) == d[0] == 1}
+    fuser.graph(model.graph)
     if not library.groups:
         return None, statistics
     model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
@@ -56,6 +60,7 @@ def _prelude() -> str:
 class _Fuser:
     def __init__(self, values: Values, library: Library, statistics: Statistics):
         self.values, self.library, self.statistics = values, library, statistics
+        self.sources: dict[str, str] = {}  # inputs by the names of their sizes
 
     def graph(self, graph: GraphProto) -> None:
         """Replace the groups of a graph, those of its bodies first."""
@@ -63,6 +68,7 @@ class _Fuser:
             for a in node.attribute:
                 if a.type == a.GRAPH:
                     self.graph(a.g)
+        self._measure_inputs(graph)
         outside = [v.name for v in graph.output]
         originals = list(graph.node)
         known: dict[int, list[Step] | None] = {}
@@ -97,6 +103,16 @@ class _Fuser:
         rest = _without_copies(rest, copies)
         del graph.node[:]
         graph.node.extend(ordered(rest, outside))
+
+    def _measure_inputs(self, graph):
+        """Let shapes be those of inputs, where these have the same: then nothing waits for more."""
+        same = {}
+        for v in graph.input:
+            if v.name in self.values:
+                same.setdefault(self.values.dims(v.name), v.name)
+        for node in graph.node:
+            if node.op_type in ("Shape", "Size") and node.input[0] in self.values:
+                node.input[0] = same.get(self.values.dims(node.input[0]), node.input[0])
 
     def _steps(self, node, known):
         if id(node) not in known:
@@ -173,7 +189,7 @@ class _Fuser:
         if not self._is_worth(nodes, needed, used):
             return None
         every = [step for k in needed for step in found[k]]
-        operator = make(every, wanted, self.values, self.library)
+        operator = make(every, wanted, self.values, self.library, self.sources)
         self.statistics.groups += 1
         self.statistics.operators += len(needed)
         name = nodes[needed[-1]].name

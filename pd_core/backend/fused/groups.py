@@ -1,6 +1,6 @@
 """Groups of operators as custom operators in C."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnx import NodeProto
@@ -57,12 +57,22 @@ class Made:
         )
 
 
-def make(found: Sequence[Step], wanted: Iterable[str], values: Values, library: Library) -> Made:
-    """Return steps as an operator of a library; Unfit if a size is not known from its inputs."""
+def make(
+    found: Sequence[Step],
+    wanted: Iterable[str],
+    values: Values,
+    library: Library,
+    sources: Mapping[str, str],
+) -> Made:
+    """Return steps as an operator of a library; Unfit if a size is not known from its inputs.
+
+    `sources` are values of the model's inputs by the names of sizes that they have: of those the
+    operator reads the shape if its own inputs do not tell a size.
+    """
     body = Body(_readable(found, set(wanted), values), wanted, values)
     if not body.inputs:
         raise Unfit("nothing is read")
-    return _Operator(body, library).made()
+    return _Operator(body, library, sources).made()
 
 
 def _readable(found, wanted, values):
@@ -80,7 +90,8 @@ def _readable(found, wanted, values):
 
 
 class _Operator:
-    def __init__(self, body: Body, library: Library):
+    def __init__(self, body: Body, library: Library, sources: Mapping[str, str]):
+        self.sources = sources
         self.body, self.values, self.library = body, body.values, library
         self.names: dict[str, str] = {}  # of sizes
         self.outputs = [y for y in body.stored if y in body.wanted]
@@ -91,6 +102,7 @@ class _Operator:
         body, values = self.body, self.values
         rows = {b for call in self.calls for b in call.given.rows}
         kept = [b for b in body.stored if b not in self.outputs and b not in rows]
+        self._complete(kept)
         buffers = [*body.inputs, *self.outputs]
         place = {b: f"b[{k}]" for k, b in enumerate(buffers)}
         sizes = self._sizes()
@@ -141,6 +153,21 @@ class _Operator:
                 raise Unfit(f"size {name}")
         factors = [str(s[0])] if s[0] != 1 or not s[1] else []
         return " * ".join([*factors, *(self.names[name] for name in s[1])])
+
+    def _complete(self, kept: list[str]) -> None:
+        """Add inputs that tell sizes which no other input does."""
+        needed: list[Size] = [d for b in (*self.outputs, *kept) for d in self.values.dims(b)]
+        for call in self.calls:
+            needed += [*call.given.sizes, call.rounds, *(s for _, s in call.work)]
+            needed += [own.elements for own in call.given.scratches.values()]
+            needed += [s for each in call.partials for s in (each.elements, each.count)]
+        known = {d for x in self.body.inputs for d in self.values.dims(x)}
+        for name in dict.fromkeys(name for s in needed for name in s[1]):
+            if (1, (name,)) not in known:
+                if name not in self.sources:
+                    raise Unfit(f"size {name}")
+                self.body.inputs.append(self.sources[name])
+                known.update(self.values.dims(self.sources[name]))
 
     def _bytes(self, b: str) -> str:
         return f"{self._size(product(*self.values.dims(b)))} * {BYTES[self.values.kind(b)]}"

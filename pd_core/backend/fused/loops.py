@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from .sizes import ONE, ZERO, Dims, Size, Values, estimate, product, strides, without_ones
+from .sizes import ONE, ZERO, Dims, Size, Values, estimate, product, strides, summed, without_ones
 from .steps import Join, Look, Map, Product, Reduce, Step
 from .views import View, is_same_order, looked, part, whole
 
@@ -26,6 +26,7 @@ class Statement:
     reads: list[tuple[View, tuple[Size, ...]] | None]
     written: View
     along: tuple[Size, ...]  # strides of what is written
+    number: Size | None = None  # what {n} in the text stands for
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Body:
 
     def _add(self, step: Step) -> None:
         if isinstance(step, Map):
-            self._map(step.y, step.text, step.inputs, self.values.dims(step.y))
+            self._map(step.y, step.text, step.inputs, self.values.dims(step.y), step.number)
         elif isinstance(step, Reduce):
             self._reduce(step)
         elif isinstance(step, Product):
@@ -98,12 +99,16 @@ class Body:
             known.append(view.buffer)
         return view
 
-    def _map(self, y: str, text: str, inputs: list[str], dims: Dims) -> None:
+    def _map(
+        self, y: str, text: str, inputs: list[str], dims: Dims, number: Size | None = None
+    ) -> None:
         axes = without_ones(dims)
         loop = self._place(axes, inputs, dims)
         reads = [self._read(x, loop, dims) for x in inputs]
         view = self._view(y)
-        loop.statements.append(Statement("map", y, text, inputs, reads, view, view.along(dims)))
+        loop.statements.append(
+            Statement("map", y, text, inputs, reads, view, view.along(dims), number)
+        )
         loop.registers.add(y)
         self.at[y] = self.loops.index(loop)
 
@@ -151,16 +156,18 @@ class Body:
         self.at[step.y] = len(self.loops) - 1
 
     def _join(self, step: Join) -> None:
-        view, start = self._memory(step.y), 0
+        view, parts = self._memory(step.y), [ZERO]
         for k, x in enumerate(step.inputs):
             dims, name = self.values.dims(x), f"{step.y}/{k}"
             self.made.add(name)
             self.values.add(name, self.values.kind(x), dims)
+            start = summed(parts)
+            assert start is not None  # the sum of all of them is known
             self.views[name] = part(view, step.axis, start, 1, dims)
             self._map(name, "{0}", [x], dims)
             self._memory(name)
             self.at[step.y] = max(self.at.get(step.y, 0), self.at[name])
-            start += dims[step.axis][0]
+            parts.append(dims[step.axis])
 
     def _look(self, step: Look) -> None:
         dims, before = self.values.dims(step.y), self.values.dims(step.x)

@@ -180,7 +180,8 @@ class Nest:
                     if id(access) not in loaded:
                         loaded[id(access)] = self._let(access.kind, self._elements[id(access)])
                     terms.append(loaded[id(access)])
-            text = statement.text.format(*terms)
+            number = None if statement.number is None else self.given.number(statement.number)
+            text = statement.text.format(*terms, n=number)
             self.cost += 8 if any(s in text for s in _SLOW) else 1
             if statement.how != "map":
                 self._reduce(statement, text, self._written[k], k)

@@ -37,6 +37,12 @@ def quotient(a: Size, b: Size) -> Size | None:
     return a[0] // b[0], tuple(names)
 
 
+def summed(parts: Sequence[Size]) -> Size | None:
+    """Return the sum of sizes; None if it is no product."""
+    names = {part[1] for part in parts if part[0]}
+    return (sum(part[0] for part in parts), *(names or {()})) if len(names) < 2 else None
+
+
 def strides(dims: Sequence[Size]) -> list[Size]:
     """Return how many elements apart neighbours along each axis are, in C order."""
     return [product(*dims[k + 1 :]) for k in range(len(dims))]
@@ -125,6 +131,16 @@ class Values:
                 self._known.clear()
                 return
 
+    def _joined(self, node: NodeProto) -> None:
+        """Find the size of a concatenation: a multiple of what its parts have in common."""
+        if all(x in self for x in (*node.input, *node.output)):
+            axis = next(a.i for a in node.attribute if a.name == "axis")
+            parts = [self.dims(x)[axis] for x in node.input]
+            total = summed(parts)
+            made = self.dims(node.output[0])[axis]
+            if total is not None and made != total and made[0] == 1 and len(made[1]) == 1:
+                self._unite(made, total)
+
     def _initializers(self, graph: GraphProto) -> None:
         for tensor in graph.initializer:
             array = numpy_helper.to_array(tensor)
@@ -143,8 +159,9 @@ class Values:
                 if a.type == a.GRAPH:
                     self._follow(a.g.node)
             keeps = node.op_type in ("Reshape", "Flatten", "Unsqueeze", "Squeeze", "Identity")
-            alone = node.op_type == "Concat" and len(node.input) == 1
-            if (keeps or alone) and node.input[0] in self and node.output[0] in self:
+            if node.op_type == "Concat":
+                self._joined(node)
+            if keeps and node.input[0] in self and node.output[0] in self:
                 before, dims = self.dims(node.input[0]), self.dims(node.output[0])
                 whole, known = product(*before), set().union(*(d[1] for d in before))
                 fresh = [d for d in dims if d[0] == 1 and len(d[1]) == 1 and d[1][0] not in known]

@@ -10,7 +10,7 @@ from onnx import NodeProto
 
 from . import operators
 from .operators import FLOAT, FLOATS
-from .sizes import ONE, Dims, Size, Values, estimate, product
+from .sizes import ONE, Dims, Size, Values, estimate, product, summed
 
 SMALL = 1 << 15  # multiplications of one of a batch of products, up to which it may be in a group
 _WIDE = 256  # columns of such a product
@@ -33,6 +33,7 @@ class Map:
     y: str
     text: str
     inputs: list[str]
+    number: Size | None = None  # what {n} in the text stands for
 
 
 @dataclass
@@ -105,6 +106,8 @@ def steps(node: NodeProto, values: Values) -> list[Step]:
         return [_reduction(node, values)]
     if op in ("MatMul", "FusedMatMul"):
         return _product(node, values)
+    if op in ("Shape", "Size"):
+        return [_sizes(node, values)]
     if op == "Concat":
         return [_join(node, names, values)]
     if op in ("Softmax", "LogSoftmax"):
@@ -234,10 +237,20 @@ def _is_one(x, values):
 def _join(node, names, values):
     y = node.output[0]
     axis = operators.attributes(node)["axis"] % len(values.dims(y))
-    known = all(not values.dims(x)[axis][1] for x in names)
-    if not known or {values.kind(x) for x in names} != {values.kind(y)}:
+    if summed([values.dims(x)[axis] for x in names]) != values.dims(y)[axis]:
         raise Unfit("parts of unknown sizes")
-    return Join(y, names, axis)
+    if {values.kind(x) for x in names} != {values.kind(y)}:
+        raise Unfit("element types")
+    return Look(y, names[0], "reshape") if len(names) == 1 else Join(y, names, axis)
+
+
+def _sizes(node, values):
+    """The shape of a value with one axis, or the number of elements, as an integer."""
+    x, y = node.input[0], node.output[0]
+    dims = values.dims(x)
+    if node.op_type == "Shape" and (len(dims) != 1 or len(node.attribute)):
+        raise Unfit("a shape of several axes")
+    return Map(y, "{n}", [], product(*dims))
 
 
 def _between(values: Values, y: str, what: str, like: str, dims: Dims | None = None) -> str:
@@ -293,4 +306,4 @@ def _layer_norm(node, values):
 
 def is_cheap(node: NodeProto) -> bool:
     """Return whether a node alone is no reason for a group: the runtime is as fast."""
-    return node.op_type in operators.VIEWS | {"MatMul", "FusedMatMul", "Concat"}
+    return node.op_type in operators.VIEWS | {"MatMul", "FusedMatMul", "Concat", "Shape", "Size"}

@@ -44,19 +44,24 @@ def looked(view: View, step: Look, dims: Dims) -> View | None:
         own = zip(view.dims, view.strides, dims[lack:], strict=True)
         along = [ZERO] * lack + [s if d == e else ZERO for d, s, e in own]
         return View(view.buffer, dims, tuple(along), view.offset)
-    return part(view, step.axes[0], step.start, step.step, dims)
+    return part(view, step.axes[0], (step.start, ()), step.step, dims)
 
 
-def part(view: View, axis: int, start: int, step: int, dims: Dims) -> View:
+def part(view: View, axis: int, start: Size, step: int, dims: Dims) -> View:
     """Return the view of a part along an axis."""
     along = list(view.strides)
-    begin = product(along[axis], (start, ()))
+    begin = product(along[axis], start)
     along[axis] = product(along[axis], (step, ()))
     offset = (*view.offset, begin) if begin[0] else view.offset
     return View(view.buffer, dims, tuple(along), offset)
 
 
 def _reshaped(view: View, dims: Dims) -> View | None:
+    if all(
+        d == ONE or s == t
+        for d, s, t in zip(view.dims, view.strides, strides(view.dims), strict=True)
+    ):
+        return View(view.buffer, dims, tuple(strides(dims)), view.offset)
     before = [(d, s) for d, s in zip(view.dims, view.strides, strict=True) if d != ONE]
     after = [d for d in dims if d != ONE]
     found: list[Size] = []
