@@ -211,17 +211,22 @@ class _Fuser:
 
 
 def _without_copies(nodes, copies):
-    """The nodes without the copies that are in no group."""
+    """The nodes without the copies that are in no group, but for one if there is no original."""
+    made = {y for node in nodes for y in node.output}
+    chosen: dict[str, str] = {}  # by the original
     again = {}
     result = []
     for node in nodes:
-        if node.domain != DOMAIN and len(node.output) == 1 and node.output[0] in copies:
-            y = node.output[0]
-            while y in copies:
-                y = copies[y]
-            again[node.output[0]] = y
-        else:
-            result.append(node)
+        y = node.output[0] if node.domain != DOMAIN and len(node.output) == 1 else ""
+        if y in copies:
+            original = copies[y]
+            while original in copies:
+                original = copies[original]
+            if original in made or original in chosen:
+                again[y] = chosen.get(original, original)
+                continue
+            chosen[original] = y
+        result.append(node)
     for node in result:
         for k, x in enumerate(node.input):
             if x in again:
