@@ -14,9 +14,9 @@ from .gradients import (
     custom_gradient, gradients, hessian, hessian_vector_product, jacobian, jvp, recompute,
 )
 from .graph.errors import (
-    BackendError, DamagedFile, DamagedModel, DTypeError, ExportError, FeedError, GraphError,
-    LoadWarning, MissingFeed, ModelError, NameConflict, NoGradient, NotComputed, NotInitialized,
-    NumericError, OutOfRange, PlaceError, ShapeError,
+    BackendError, CompilerError, DamagedFile, DamagedModel, DTypeError, ExportError, FeedError,
+    GraphError, LoadWarning, MissingFeed, ModelError, NameConflict, NoGradient, NotComputed,
+    NotInitialized, NumericError, OutOfRange, PlaceError, ShapeError,
 )
 from .graph.initializers import MSRA, LeCun, Orthogonal, TruncatedNormal, Xavier
 from .graph.initializers import Constant as constant_initializer
@@ -90,6 +90,7 @@ from .optimizers.loss_scaling import LossScaler
 from .optimizers.regularizers import L1, L2, ClipElements, ClipGlobalNorm, ClipNorm
 from .run.evaluation import eval, run_steps, stats, subgraph, variable_initializers
 from .run.freeing import clear_programs
+from .run.fusion import fused
 from .run.numerics.checking import check_numerics
 from .run.parameters import load, save
 from .run.profiling.profile import profile
@@ -110,8 +111,9 @@ if _TYPE_CHECKING:
 __all__ = [
     "L1", "L2", "MSRA", "AdaDeltaOptimizer", "AdaFactorOptimizer", "AdaGradOptimizer",
     "AdamOptimizer", "AdamWOptimizer", "AdamaxOptimizer", "BackendError", "BeamExpansion",
-    "ClipElements", "ClipGlobalNorm", "ClipNorm", "DTypeError", "DamagedFile", "DamagedModel",
-    "DecayedAdaGradOptimizer", "ExportError", "FeedError", "GraphError", "ImportedModel",
+    "ClipElements", "ClipGlobalNorm", "ClipNorm", "CompilerError", "DTypeError", "DamagedFile",
+    "DamagedModel", "DecayedAdaGradOptimizer", "ExportError", "FeedError", "GraphError",
+    "ImportedModel",
     "LAMBOptimizer", "LBFGSOptimizer", "LeCun", "LionOptimizer", "LoadWarning", "Lookahead",
     "LossScaler", "MissingFeed", "ModelError", "MomentumOptimizer", "MovingAverage",
     "MuonOptimizer", "NAdamOptimizer", "NameConflict", "NoGradient", "NotComputed",
@@ -134,7 +136,8 @@ __all__ = [
     "enable_dynamic", "encode_boxes", "equal", "erf", "eval", "exp", "expand", "expand_like",
     "expm1", "exponential_random", "export_onnx", "export_step", "export_tuned", "eye", "fallbacks",
     "fc", "file_initializer", "flatten", "flip", "floor", "floor_div", "fmod", "focal_loss", "fold",
-    "for_loop", "fresh", "fresh_names", "full", "gather", "gather_elements", "gather_nd",
+    "for_loop", "fresh", "fresh_names", "full", "fused", "gather", "gather_elements",
+    "gather_nd",
     "gaussian_initializer", "gaussian_nll_loss", "gaussian_random", "gelu", "get_variable",
     "global_avg_pool", "global_max_pool", "glu", "gradients", "greater_equal", "greater_than",
     "grid_sample", "group_norm", "gru", "gru_cell", "gru_cell_reset_after", "guard", "hard_sigmoid",

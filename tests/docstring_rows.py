@@ -1,7 +1,9 @@
 """Calls that raise the errors which docstrings of training name: (name, error, call)."""
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest import mock
 
 import numpy as np
 
@@ -138,6 +140,12 @@ def inside_guard(function):
         function()
 
 
+def without_compiler(function):
+    """Call a function where PD_CC names no command."""
+    with mock.patch.dict(os.environ, PD_CC="no-such-compiler"):
+        function()
+
+
 def outside():
     """An evaluation that reads row 7 of two."""
     return pd.gather(np.ones(2, np.float32), pd.Variable(data=7, dtype="int64"))
@@ -145,6 +153,8 @@ def outside():
 
 SESSIONS = [
     ("Session", "PlaceError", lambda: pd.Session("abacus")),
+    ("Session", "CompilerError", lambda: without_compiler(lambda: pd.Session(fused=True))),
+    ("fused", "CompilerError", lambda: without_compiler(lambda: pd.fused().__enter__())),
     ("Session.eval", "FeedError", lambda: pd.Session().eval(f(2), {"nobody": 1.0})),
     ("Session.eval", "MissingFeed", lambda: pd.Session().eval(f(None) * 2.0)),
     ("Session.eval", "OutOfRange", lambda: pd.Session().eval(outside())),

@@ -75,6 +75,8 @@ RUNS = {
     "pd_v2.python2.shims.imp: importlib.import_module": PROGRAM,
     "pd_v2.python2.shims.imp: importlib.reload": PROGRAM,
     "pd_v2.python2.shims.views: importlib.reload": PROGRAM,
+    "pd_core.backend.fused.build: subprocess": "the C compiler, on source that pd has written",
+    "pd_core.backend.fused.compilers: subprocess": "the command in PD_CC, for its version",
     "pd_core.layers.drawing: subprocess": "dot of Graphviz, which reads the text of a drawing",
     "pd_v2.python2.shims.processes: subprocess": PROGRAM,
     "pd_v2.python2.shims.views: importlib.import_module": "the standard modules of a table",
@@ -127,6 +129,9 @@ WRITES = {
     "pd_core.interchange.writing: shutil.copy2(source, target, follow_symlinks=False)": RENAMED,
     "pd_v2.files.archive: builtins.open(path, 'wb')": RENAMED,
     "pd_v2.image: builtins.open(os.path.join(folder, f'batch_{number}'), 'wb')": RENAMED,
+    # C sources for the compiler, in the folder of libraries
+    "pd_core.backend.fused.build: os.open(path, flags, 384)": "a source, which is a lock",
+    "pd_core.backend.fused.build: .write_text(source, encoding='utf-8')": "the library is renamed",
     # downloads, which are resumed: what has arrived stays
     "pd_v2.dataset.transfer: "
     "builtins.open(partial, 'ab' if have else 'wb', opener=_open_plain)": "renamed at its end",

@@ -28,8 +28,11 @@ def register_backend(make: _Made) -> _Made:
 register_backend(ReferenceBackend)
 
 
-def named_backend(device: str, exact: bool | None) -> Any:
-    """Return the runtime of a device as `Session` names it; `exact` is that of convolutions."""
+def named_backend(device: str, exact: bool | None, fused: bool = False) -> Any:
+    """Return the runtime of a device as `Session` names it; `exact` is that of convolutions.
+
+    `fused` is for one that `can_fuse`.
+    """
     if device in _backends:
         return _backends[device]()
     if device == "auto":
@@ -37,4 +40,4 @@ def named_backend(device: str, exact: bool | None) -> Any:
         if not cuda:
             warnings.warn("there is no CUDA device here, the CPU is used", stacklevel=3)
         device = cuda[0] if cuda else "cpu"
-    return OrtBackend(device, exact)
+    return OrtBackend(device, exact, fused)

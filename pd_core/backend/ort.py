@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -11,13 +12,14 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
-from ..graph.errors import BackendError, DTypeError
+from ..graph.errors import BackendError, CompilerError, DTypeError
 from ..graph.site import Site, site_text
 from ..graph.variable import Variable, static
 from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .bound import Bound
 from .devices import device as find_device
 from .fallbacks import count_fallbacks
+from .fused.kernels import fuse, member_of
 from .graph_optimizers import unwanted_optimizers
 from .layout import position_major
 from .mismatches import in_words
@@ -43,12 +45,14 @@ def session(
     without: Iterable[str] = (),
     profile: str = "",
     plan: bool = True,
+    libraries: Iterable[Path] = (),
 ) -> onnxruntime.InferenceSession:
     """Return an inference session with our options, without some of the graph optimizers.
 
     With `profile` it writes the times of its kernels to a file whose path begins like that. With
     `plan` it takes the memory of a run as one block once it knows the sizes of all values, beside
-    what the first run took: faster for many small values, and up to twice the memory.
+    what the first run took: faster for many small values, and up to twice the memory. `libraries`
+    have custom operators; they are loaded as long as the session is there.
     Each has threads of its own: ORT 1.31 refuses every session with default options in a process
     that has set up one pool for all. A pool stops spinning when a run ends, so that programs which
     take turns do not fight for cores.
@@ -65,6 +69,8 @@ def session(
     options.enable_mem_pattern = plan
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+    for library in libraries:
+        options.register_custom_ops_library(str(library))
     found = find_device(device)
     providers = found.add_to(options)
     # a provider that fails is an error, and not a reason to take the CPU
@@ -123,10 +129,13 @@ class OrtBackend:
     """ONNX Runtime on one device.
 
     With `exact_convolutions` none is computed by Winograd's filtering, which rounds more; None
-    stands for the environment variable PD_EXACT_CONVOLUTIONS.
+    stands for the environment variable PD_EXACT_CONVOLUTIONS. `fused` programs of a CPU have
+    kernels that are compiled for them.
     """
 
-    def __init__(self, device: str = "cpu", exact_convolutions: bool | None = None):
+    def __init__(
+        self, device: str = "cpu", exact_convolutions: bool | None = None, fused: bool = False
+    ):
         if exact_convolutions is None:
             exact_convolutions = os.environ.get("PD_EXACT_CONVOLUTIONS", "0") not in ("", "0")
         found = find_device(device)
@@ -136,6 +145,8 @@ class OrtBackend:
         if self.device != "cpu":
             self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()
         self.kernels = kernels() if self.device == "cpu" else NO_FORMS
+        self.can_fuse = self.device == "cpu"
+        self.fused = fused and self.can_fuse
 
     def values(self) -> "OrtValues":
         """Return an empty set of values on the device."""
@@ -155,7 +166,7 @@ class OrtBackend:
 
         `open_session` takes arguments of `session`, and returns what runs the stage.
         """
-        return OrtProgram(graph, seam, self.device, open_session)
+        return OrtProgram(graph, seam, self.device, open_session, self.fused)
 
     def sites(self, graph: Graph, seam: Seam = NO_SEAM) -> list[list[tuple[str, Site | None]]]:
         """Return (name, line that built it) of each operator of each stage, in program order."""
@@ -248,6 +259,7 @@ class OrtProgram:
         seam: Seam,
         device: str,
         open_session: Callable[..., Any] = session,
+        fused: bool = False,
     ):
         self.device = find_device(device).memory.partition(":")
         self.parts = _parts(graph, seam, device)
@@ -259,9 +271,14 @@ class OrtProgram:
         plan = graph.bytes < _LARGE
         for number, part in enumerate(self.parts):
             try:
-                without = unwanted_optimizers(part.lowered, device)
+                options: dict[str, Any] = {"plan": plan, "libraries": ()}
+                options["without"] = unwanted_optimizers(part.lowered, device)
+                if fused:
+                    options["libraries"] = fuse(part.lowered, part.equal)
                 model = part.lowered.model.SerializeToString()
-                self.sessions.append(open_session(model, device, without=without, plan=plan))
+                self.sessions.append(open_session(model, device, **options))
+            except CompilerError:
+                raise
             except errors.NotImplemented as error:
                 raise _without_kernel(self.traced(error, number)) from error
             except Exception as error:
@@ -276,8 +293,10 @@ class OrtProgram:
         """Return the runtime's error of a stage with the operator that failed and its line."""
         text, sites = str(error), self.sites[number]
         names = [name for name, _ in sites]
-        for match in re.findall(r"[Nn]ame:\s?'([^']+)'|Node ?\(([^)]+)\)", text):
-            name = match[0] or match[1]
+        found = re.findall(r"[Nn]ame:\s?'([^']+)'|Node ?\(([^)]+)\)", text)
+        found = [first or second for first, second in found]
+        # what failed in a fused kernel is what it says, or else what it is named by
+        for name in [*found, *(member_of(name, names) for name in found)]:
             if name in names:
                 index = names.index(name)
                 return BackendError(in_words(text), name, sites[index][1], (number, index))

@@ -44,6 +44,7 @@ class StageModel:
         )
         graph = graph if prepare is None else prepare(graph)
         self.lengths, lowered = graph.lengths, lower(graph)
+        self.equal = (*whole.equal, *graph.equal)  # pairs of sizes
         self.lowered, self.sites = lowered, lowered.sites
         name, outputs = lowered.names, iter(lowered.outputs)
         self.feeds = [(k, name[v]) for k, v in enumerate(whole.feeds) if v in read]

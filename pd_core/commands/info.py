@@ -10,6 +10,7 @@ from collections import Counter
 
 from onnx import helper
 
+from ..backend.fused.compilers import compiler, why_not
 from ..onnx.importing import ImportedModel
 from .options import add_model, model_of
 
@@ -33,6 +34,9 @@ def run(options: argparse.Namespace) -> int:
             print(f"{what}  {i.name}: {_type(i)}")
     counts = Counter(node.op_type for node in f.graph.node)
     print("operators  " + ", ".join(f"{n} {op}" for op, n in sorted(counts.items())))
+    print(
+        f"fused kernels  {f'no: {why_not()}' if why_not() else f'with PD_FUSE=1, by {compiler()}'}"
+    )
     print()
     print(f.summary())
     return 0

@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 import onnx
 
 from ..backend.installed import ONNX_RUNTIME
-from ..graph.errors import BackendError, DamagedFile, ExportError, FeedError, GraphError, ModelError
+from ..graph.errors import (
+    BackendError,
+    CompilerError,
+    DamagedFile,
+    ExportError,
+    FeedError,
+    GraphError,
+    ModelError,
+)
 from ..run.session import fresh
 from ..version import __version__
 from . import artifacts, check, export, finetune, info, train_step
@@ -16,7 +24,7 @@ from .pipes import ends_with_reader
 PROGRAM = "python -m pd_core"
 _COMMANDS = (info, check, train_step, artifacts, finetune, export)
 _MISTAKES = (
-    *(BackendError, DamagedFile, ExportError, FeedError, GraphError, ModelError),
+    *(BackendError, CompilerError, DamagedFile, ExportError, FeedError, GraphError, ModelError),
     *(OSError, TypeError, ValueError),
 )
 _EPILOG = """\

@@ -206,7 +206,9 @@ class SessionExchange:
         plan = self._plans.get(step)
         if plan is None:
             updates = self._empty or updates
-            plan = self._plans[step] = Plan(process, updates, gradients, fed, self._own)
+            rounding = f"fused={session.fused}"
+            plan = Plan(process, updates, gradients, fed, self._own, rounding)
+            self._plans[step] = plan
         samples = process.samples
         if self._empty and not self.accumulated:
             samples = NO_BATCH
@@ -309,7 +311,10 @@ def send_values(
 
 
 class Plan:
-    """The exchange of one step: its description, what is compared in it, and its buffers."""
+    """The exchange of one step: its description, what is compared in it, and its buffers.
+
+    `rounding` says what rounds otherwise, which ranks that compare numbers have in common.
+    """
 
     def __init__(
         self,
@@ -318,11 +323,13 @@ class Plan:
         gradients: Mapping[Variable, Any],
         fed: Mapping[Variable, Any],
         own: WeakSet[Variable],
+        rounding: str,
     ):
         self.process, options = process, process.settings
         self.compared = False  # whether the ranks have compared all of its variables
         is_exact = options.check_every is not None
-        self.description = described(updates, gradients, str(options), is_exact)
+        told = f"{options}, {rounding}" if is_exact else str(options)
+        self.description = described(updates, gradients, told, is_exact)
         self.comparison = Comparison(updates, gradients, fed, own)
         by_rows = [w for w, g in gradients.items() if isinstance(g, tuple)]
         self.sparse = [ref(w) for w in by_rows if not w.is_shard]

@@ -52,5 +52,5 @@ def clear_programs() -> None:
     """
     gc.collect()
     for session in list(_sessions):
-        session.compiler.clear()
+        session.compilers.clear()
     clear_program_caches()

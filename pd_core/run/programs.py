@@ -180,4 +180,5 @@ def clear_program_caches() -> None:
 
 def program_cache(backend: Backend) -> ProgramCache:
     """Return the cache that all sessions on a device share, if they compile alike."""
-    return _caches.setdefault((backend.device, backend.layouts), ProgramCache())
+    alike = backend.device, backend.layouts, getattr(backend, "fused", False)
+    return _caches.setdefault(alike, ProgramCache())

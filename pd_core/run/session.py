@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from threading import Lock
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -25,9 +26,9 @@ from .exchange import Gradients
 from .failures import failure
 from .feeds import Feeds
 from .freeing import add_session
+from .fusion import Compilers
 from .moved import MovedNames, Part
 from .observers import Observers
-from .programs import program_cache
 from .request import Request, request_of
 from .restoring import NotCopied
 from .steps import run_steps
@@ -45,19 +46,23 @@ class Session(NotCopied, MovedNames):
     `check_numerics` checks every evaluation, as the context `pd.check_numerics()` does.
     `exact_convolutions` keeps a CPU from computing convolutions by Winograd's filtering, which is
     faster and rounds more: about 1e-5 of the largest result; by default PD_EXACT_CONVOLUTIONS=1 in
-    the environment does. Threads may share a session: it evaluates for one at a time.
+    the environment does. `fused` compiles kernels for its programs, which a CPU runs instead of
+    chains of operators, see `pd.fused`; by default that context and PD_FUSE=1 in the environment
+    do. Threads may share a session: it evaluates for one at a time.
 
     The attributes `seed` and `draws`, the number of draws from each stream of random numbers, may
-    be set. What a session consists of is in `store`, `compiler` and `observers`.
+    be set. What a session consists of is in `store`, `compilers` and `observers`.
 
     Args:
         device: one of `pd.devices()`, `auto` or `reference`.
         seed: an integer, for initial values and draws.
         check_numerics: whether every evaluation is checked.
         exact_convolutions: False allows Winograd's filtering; None asks the environment.
+        fused: whether kernels are fused; None asks `pd.fused` and the environment.
 
     Raises:
-        PlaceError: there is no such device.
+        CompilerError: kernels are to be fused, and there is no C compiler.
+        PlaceError: there is no such device, or kernels are to be fused on one that is no CPU.
     """
 
     seed = Part[int]("store")
@@ -70,11 +75,13 @@ class Session(NotCopied, MovedNames):
         seed: int = 0,
         check_numerics: bool = False,
         exact_convolutions: bool | None = None,
+        fused: bool | None = None,
     ):
-        self.backend: Backend = named_backend(device, exact_convolutions)
-        self.store = Values(self.backend, seed)
+        plain: Backend = named_backend(device, exact_convolutions)
+        self.store = Values(plain, seed)
         self.lock = self.store.lock  # while it is held, no other thread evaluates
-        self.compiler = Compiler(self.backend, program_cache(self.backend), lock=self.lock)
+        make = partial(named_backend, plain.device, exact_convolutions)
+        self.compilers = Compilers(plain, make, fused, self.lock)
         self.observers = Observers(check_numerics)
         # the state of optimizers that step inside `pd.guard()`
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -87,6 +94,21 @@ class Session(NotCopied, MovedNames):
     def device(self) -> str:
         """The name of the device, such as `cpu` or `cuda:0`."""
         return self.backend.device
+
+    @property
+    def fused(self) -> bool:
+        """Whether the evaluations of this thread run fused kernels now, see `pd.fused`."""
+        return self.compilers.fused
+
+    @property
+    def compiler(self) -> Compiler:
+        """What compiles the programs of this thread now."""
+        return self.compilers.current
+
+    @property
+    def backend(self) -> Backend:
+        """The runtime of these programs."""
+        return self.compilers.current.backend
 
     @evaluation_method
     @concise
@@ -348,7 +370,7 @@ class Session(NotCopied, MovedNames):
     def close(self) -> None:
         """Release values and programs; the session cannot be used any more."""
         with self.lock:
-            self.compiler.clear()
+            self.compilers.clear()
             self.store.close()
 
     def __enter__(self) -> Self:

@@ -1,9 +1,11 @@
 """Options of the command line for the trainings of unchanged programs."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
+import pd_core as pd
 from pd_core.training.precision import PRECISIONS
 from pd_v2 import settings
 from pd_v2.runner.checkpoint import Checkpoint
@@ -13,7 +15,7 @@ from pd_v2.runner.options import Options, set_options
 VALUES = ("--checkpoint", "--every", "--keep", "--logdir", "--max-restarts", "--workers")
 VALUES += ("--monitor", "--patience", "--precision", "--save-best")
 _HISTOGRAMS_EVERY = 500  # batches
-SWITCHES = ("--resume", "--progress", "--check-numerics", "--all-output", "--own-files")
+SWITCHES = ("--resume", "--progress", "--check-numerics", "--fused", "--all-output", "--own-files")
 SWITCHES += ("--restore-best",)
 
 
@@ -76,6 +78,12 @@ def add_options(parser):
         metavar="METRIC",
         help="what these three watch, such as test/cost: a number of a pass, or with test/ of "
         "trainer.test in its event handler (default: the cost of tests, else that of the pass)",
+    )
+    group.add_argument(
+        "--fused",
+        action="store_true",
+        help="compile kernels for the program with a C compiler, as PD_FUSE=1 does: steps are "
+        "faster, and results differ by rounding",
     )
     group = parser.add_argument_group("options of jobs of several processes, before the program")
     group.add_argument(
@@ -140,6 +148,12 @@ def check(arguments, parser):
         parser.error(f"--save-best {arguments.save_best}: it is a folder, and needs a file")
     if arguments.max_restarts and arguments.workers is None:
         parser.error("--max-restarts needs --workers N")
+    if arguments.fused:
+        try:
+            with pd.fused():
+                pass
+        except pd.CompilerError as error:
+            parser.error(f"--fused: {error}")
 
 
 def apply(arguments):
@@ -154,6 +168,8 @@ def apply(arguments):
             on_sigterm=True,
         )
     set_options(Options(checkpoint, lambda number: _items(arguments, number)))
+    if arguments.fused:
+        os.environ["PD_FUSE"] = "1"  # of the sessions of this process, and of those that it starts
     if arguments.check_numerics:
         settings.set_flag("check_numerics", True)
     if arguments.precision is not None:

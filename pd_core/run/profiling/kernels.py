@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ...backend.fused.kernels import member_of
 from ...graph.site import Site
 from .origins import Origin
 
@@ -167,8 +168,6 @@ class _Origins:
         """Return the origin of a node, None if ONNX Runtime has added it."""
         if name not in self.sites:
             copy = _COPY.fullmatch(name)
-            parts = [n for n in self.sites if re.search(rf"(^|[ /]){re.escape(n)}($|[ /])", name)]
-            if copy and copy[1] in self.sites:
-                parts = [copy[1]]
-            self.sites[name] = self.sites[max(parts, key=len)] if parts else None
+            member = copy[1] if copy and copy[1] in self.sites else member_of(name, self.sites)
+            self.sites[name] = self.sites.get(member)
         return self.sites[name]

@@ -37,7 +37,7 @@ class profile(Report):
         self._folder: TemporaryDirectory | None = None
         self._open: dict[int, Evaluation] = {}  # by thread
         self._sessions: list[TimedSession] = []
-        self._compilers: WeakKeyDictionary[Any, Compiler] = WeakKeyDictionary()
+        self._compilers: WeakKeyDictionary[Any, dict[Backend, Compiler]] = WeakKeyDictionary()
 
     def __enter__(self) -> Self:
         if self._token is not None:
@@ -78,12 +78,13 @@ class profile(Report):
 
     def compiler_of(self, session: Any) -> Compiler:
         """Return what compiles the programs of a session for this profile."""
-        if session not in self._compilers:
+        backend, compilers = session.backend, self._compilers.setdefault(session, {})
+        if backend not in compilers:
             assert self._folder is not None
-            timed = TimedBackend(session.backend, self._folder.name, self._sessions, self._current)
+            timed = TimedBackend(backend, self._folder.name, self._sessions, self._current)
             make: Any = partial(_compiled, timed)
-            self._compilers[session] = Compiler(session.backend, None, make)
-        return self._compilers[session]
+            compilers[backend] = Compiler(backend, None, make)
+        return compilers[backend]
 
     def _current(self) -> Evaluation:
         return self._open[get_ident()]

@@ -1,8 +1,9 @@
 """Programs whose sessions record the times of their kernels."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
@@ -76,10 +77,15 @@ class TimedBackend:
         opened: list[TimedSession] = []
 
         def open_session(
-            model: bytes, device: str, without: Iterable[str], plan: bool
+            model: bytes,
+            device: str,
+            without: Iterable[str],
+            plan: bool,
+            libraries: Sequence[Path],
         ) -> TimedSession:
             path = f"{self.folder}/{number}_{len(opened)}"
-            inner = session(model, device, without=without, profile=path, plan=plan)
+            options: Any = {"without": without, "plan": plan, "libraries": libraries}
+            inner = session(model, device, profile=path, **options)
             opened.append(TimedSession(inner, number, self.evaluation))
             return opened[-1]
 

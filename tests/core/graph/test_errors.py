@@ -109,6 +109,7 @@ ERRORS = {
     "NotComputed": RuntimeError,
     "NotInitialized": RuntimeError,
     "PlaceError": RuntimeError,
+    "CompilerError": RuntimeError,
     "BackendError": RuntimeError,
     "ExportError": ValueError,
 }

@@ -198,7 +198,7 @@ def test_auto_takes_cuda_without_a_word(monkeypatch):
     monkeypatch.setattr("pd_core.backend.named.cuda_devices", lambda: ["cuda:0", "cuda:1"])
     taken = []
     monkeypatch.setattr(
-        "pd_core.backend.named.OrtBackend", lambda device, exact: taken.append(device) or Fake()
+        "pd_core.backend.named.OrtBackend", lambda device, *_: taken.append(device) or Fake()
     )
     pd.Session(device="auto")
     assert taken == ["cuda:0"]

@@ -1,0 +1,98 @@
+"""Whether evaluations run kernels that are compiled for them: `pd.fused()` and the environment."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+
+from ..backend.base import Backend
+from ..backend.fused.compilers import compiler as c_compiler
+from ..graph.errors import PlaceError
+from .compiler import Compiler
+from .programs import program_cache
+
+# what the innermost `with pd.fused()` of this thread says, None outside of all
+_block: ContextVar[bool | None] = ContextVar("pd_core.fused", default=None)
+
+
+@contextmanager
+def fused(on: bool = True) -> Iterator[None]:
+    """Run fused kernels in the evaluations of this thread inside a `with`, or none.
+
+    Chains of operators of a program become one kernel each: C that is generated for the program,
+    compiled when it is used for the first time, and kept in a folder for the next process. Results
+    are the same to rounding. Values are those of the session, whichever kernels have computed them.
+    It is for sessions on a CPU that are not told otherwise by `Session(fused=...)`; others run as
+    ever. `PD_FUSE=1` in the environment is the default of all.
+
+    Args:
+        on: False for no fused kernels, whatever the environment says.
+
+    Returns:
+        A context for `with`.
+
+    Raises:
+        CompilerError: there is no C compiler; it says what to install.
+    """
+    if on:
+        c_compiler()
+    token = _block.set(on)
+    try:
+        yield
+    finally:
+        _block.reset(token)
+
+
+def fused_by_default() -> bool:
+    """Return whether the environment asks for fused kernels."""
+    return os.environ.get("PD_FUSE", "0") not in ("", "0")
+
+
+class Compilers:
+    """The compilers of a session: of programs with fused kernels, and of those without.
+
+    `plain` is the runtime without them, `make(fused=True)` returns that with them, and `fused` is
+    what the session was told, None to ask the block and the environment. Each compiler keeps the
+    programs that it has made.
+    """
+
+    def __init__(
+        self,
+        plain: Backend,
+        make: Callable[..., Backend],
+        fused: bool | None,
+        lock: AbstractContextManager,
+    ):
+        self._make, self._lock = make, lock
+        self._can = getattr(plain, "can_fuse", False)
+        if fused and not self._can:
+            raise PlaceError(f"kernels are fused for CPUs, not for {plain.device!r}")
+        self._told = fused
+        self._default = fused_by_default() if fused is None else fused
+        if self._default and self._can:
+            c_compiler()  # an error where the session is made
+        self._of: dict[bool, Compiler] = {False: self._new(plain)}
+
+    def _new(self, backend: Backend) -> Compiler:
+        return Compiler(backend, program_cache(backend), lock=self._lock)
+
+    @property
+    def fused(self) -> bool:
+        """Whether the evaluations of this thread run fused kernels now."""
+        if not self._can or self._told is not None:
+            return self._can and self._default
+        block = _block.get()
+        return self._default if block is None else block
+
+    @property
+    def current(self) -> Compiler:
+        """The one for the evaluations of this thread now."""
+        found = self._of.get(self.fused)
+        if found is None:  # two threads may make it at the same time: one of them is kept
+            found = self._of.setdefault(True, self._new(self._make(fused=True)))
+        return found
+
+    def clear(self) -> None:
+        """Drop all programs; what is evaluated again is compiled again."""
+        for compiler in list(self._of.values()):
+            compiler.clear()
