@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,10 @@ from pd_core.run.programs import program_cache
 from pd_core.run.session import Session
 
 pytest_plugins = ["tests.skips"]
+
+# Compiled kernels of tests are none of the user's, and are there the next time.
+_CACHE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "fused"
+os.environ.setdefault("PD_FUSED_HOME", str(_CACHE))
 
 # A shell starts a job in the background with SIGINT ignored: tests of Ctrl-C would wait for it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

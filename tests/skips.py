@@ -19,6 +19,7 @@ EXPECTED = (
     "there is no Chromium here",
     "there is no Graphviz here",
     "there is no transformers here",
+    "there is no C compiler here",
     "this CPU has no such kernels",
     # programs of 2017, in folders of their own
     "PD_LEGACY(_MODELS)?_DIR names no (folder|checkout)",
@@ -29,6 +30,7 @@ EXPECTED = (
     "SCIPY_ARRAY_API is not set",
     # platforms
     "root may write",
+    "no (modes on this platform|/proc here)",
     "no (fork|forkserver) on this platform",
     # rows of the tables of ops that are not for every way of running them
     "ties=.all. needs known sizes",
