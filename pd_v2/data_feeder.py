@@ -3,7 +3,7 @@
 import itertools
 import struct
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -89,6 +89,11 @@ class DataFeeder:
             replace(c, least=-1 if c.name in absent else 0, classes=classes.get(c.name, 0))
             for c in self._columns
         ]
+        return self
+
+    def with_stack(self, stack):
+        """Convert dense rows by `stack(rows, dim)` where it can; return the feeder."""
+        self._columns = [replace(c, stack=stack) for c in self._columns]
         return self
 
     def __len__(self):
@@ -204,6 +209,7 @@ class _Column:
     type: InputType
     least: int = 0  # the smallest id
     classes: int = 0  # of a label, which may be more than its type has
+    stack: Callable | None = None  # a compiled loop, see pd_core.training.stacking
 
     def of(self, fields, batch):
         """Return this column's field of each sample; ValueError if a sample lacks it."""
@@ -263,6 +269,9 @@ class _Column:
         """Return rows as float32 [rows, dim], and (height, width) if they are images."""
         if not rows:
             return np.zeros((0, self.type.dim), np.float32), None
+        block = None if self.stack is None else self.stack(rows, self.type.dim)
+        if block is not None:
+            return block, None
         pack = _joined if isinstance(rows[0], np.ndarray) else _packed
         block = pack(rows, self.type.dim)
         if block is None:

@@ -15,7 +15,9 @@ from time import thread_time
 
 import numpy as np
 
+import pd_core as pd
 from pd_core.training.positions import draws_ahead, positioned, reader_name, resumed, skip
+from pd_core.training.stacking import stack_of
 
 from ..data_feeder import feed_dict
 from ..reader.prefetch import available, close
@@ -35,6 +37,7 @@ def converter(topology, feeding=None, ranks=None):
     """
     # the function has no topology: the thread that converts does not keep the network alive
     feeder, layers = topology.feeder(feeding), topology.data_layers()
+    feeder.with_stack(stack_of(pd.default_session()))
 
     def convert(samples):
         if ranks is not None:

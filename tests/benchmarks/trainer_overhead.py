@@ -5,19 +5,26 @@ The step is one evaluation of the core; everything else in train() is overhead: 
 schedule, metrics. If a batch is converted while the step before it runs and no core is idle, that
 step takes longer; so the same step is also timed alone, on arrays that are converted already. The
 script binds itself to two cores, where the platform supports it.
+
+With `--processor` it takes one core, and the processor time of the thread that trains: that is
+comparable on a machine that does other work as well. `PD_FUSE=1` measures fused programs.
 """
 
 import os
+import sys
 import time
 
+PROCESSOR = "--processor" in sys.argv
+now = time.thread_time if PROCESSOR else time.perf_counter
 if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: 1 if PROCESSOR else 2])
 
 import numpy as np
 
 import pd_v2 as paddle
+from pd_v2.training.batches import converter
 
-BATCH, BATCHES, PASSES = 128, 50, 40
+BATCH, BATCHES, PASSES = 128, 50, 20 if PROCESSOR else 40
 L, A, T = paddle.layer, paddle.activation, paddle.data_type
 
 
@@ -28,11 +35,11 @@ class Clock:
         self.evaluate, self.seconds = evaluate, 0.0
 
     def __call__(self, *args, **options):
-        start = time.perf_counter()
+        start = now()
         try:
             return self.evaluate(*args, **options)
         finally:
-            self.seconds += time.perf_counter() - start
+            self.seconds += now() - start
 
 
 def perceptron():
@@ -62,17 +69,18 @@ def batches(convert):
 def alone(trainer, prepared):
     """Return a function that runs the steps of one pass on converted batches, and times them."""
     network = trainer._step
-    convert = network.converter()
+    with network.session:
+        convert = converter(network.topology)
     feeds = [convert(batch) for batch in prepared]
     targets = [network.update, *network.training_targets]
     for fed in feeds:
         fed[network.updater.rate] = np.array(1e-4, np.float32)
 
     def run():
-        start = time.perf_counter()
+        start = now()
         for fed in feeds:
             network.session.eval(targets, fed)
-        return time.perf_counter() - start
+        return now() - start
 
     return run
 
@@ -90,9 +98,9 @@ def measured(trainer, reader, prepared):
         step_alone.append(step())
         session.eval = clock
         try:
-            clock.seconds, start = 0.0, time.perf_counter()
+            clock.seconds, start = 0.0, now()
             trainer.train(reader, event_handler=lambda event: None)
-            total = time.perf_counter() - start
+            total = now() - start
         finally:
             del session.eval
         in_train.append((clock.seconds, total - clock.seconds))
