@@ -93,6 +93,7 @@ RUNS = {
     "pd_v2.reader.pipe: subprocess": "the command that the program gives to PipeReader",
     # libraries
     "pd_v2.job.workers: ctypes": "prctl of Linux, which Python lacks: mpiexec ends with its parent",
+    "pd_core.training.stacking: ctypes": "a loop in C over the rows of a batch",
     "pd_core.storage.folders: ctypes": "renameat2 of the C library, which Python lacks",
 }
 

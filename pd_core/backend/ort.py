@@ -19,7 +19,7 @@ from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .bound import Bound
 from .devices import device as find_device
 from .fallbacks import count_fallbacks
-from .fused.kernels import fuse, member_of
+from .fused.program import fuse, member_of
 from .graph_optimizers import unwanted_optimizers
 from .layout import position_major
 from .mismatches import in_words

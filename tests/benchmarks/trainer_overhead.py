@@ -14,16 +14,16 @@ import os
 import sys
 import time
 
-PROCESSOR = "--processor" in sys.argv
-now = time.thread_time if PROCESSOR else time.perf_counter
 if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: 1 if PROCESSOR else 2])
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: 2 - ("--processor" in sys.argv)])
 
 import numpy as np
 
 import pd_v2 as paddle
 from pd_v2.training.batches import converter
 
+PROCESSOR = "--processor" in sys.argv
+now = time.thread_time if PROCESSOR else time.perf_counter
 BATCH, BATCHES, PASSES = 128, 50, 20 if PROCESSOR else 40
 L, A, T = paddle.layer, paddle.activation, paddle.data_type
 

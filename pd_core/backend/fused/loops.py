@@ -60,7 +60,8 @@ class Body:
         self.stored: list[str] = []
         for step in self.steps:
             self._add(step)
-        for y in self.made & self.wanted:
+        # in order, not that of a set: the source is the key of the library, in all processes
+        for y in (step.y for step in self.steps if step.y in self.wanted):
             self._memory(y)
 
     def literal(self, x: str):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...backend.fused.kernels import member_of
+from ...backend.fused.program import member_of
 from ...graph.site import Site
 from .origins import Origin
 

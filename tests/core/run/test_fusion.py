@@ -1,6 +1,9 @@
 """Fused kernels are run where they are asked for, and nowhere else."""
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import weakref
 from pathlib import Path
@@ -10,7 +13,7 @@ import onnx
 import pytest
 
 import pd_core as pd
-from pd_core.backend.fused import kernels
+from pd_core.backend.fused import program
 from pd_core.backend.fused.build import available
 from tests.core.backend.fused.marked import DOMAIN, MARKED
 
@@ -23,7 +26,7 @@ PLAIN, FUSED = [1.0, 2.0], [1.5, 2.5]
 @pytest.fixture(autouse=True)
 def marked(monkeypatch):
     """Kernels that give other results than the operators that they replace."""
-    monkeypatch.setattr(kernels, "FUSERS", [MARKED])
+    monkeypatch.setattr(program, "FUSERS", [MARKED])
 
 
 def ceiling():
@@ -122,8 +125,8 @@ def test_without_a_compiler_asking_is_an_error(monkeypatch):
 
 
 def test_a_failed_compilation_is_an_error_and_stores_nothing(monkeypatch):
-    broken = kernels.Fuser(lambda *_: ("no C", None))
-    monkeypatch.setattr(kernels, "FUSERS", [broken])
+    broken = program.Fuser(lambda *_: ("no C", None))
+    monkeypatch.setattr(program, "FUSERS", [broken])
     w = pd.Variable("w", data=np.ones(2, np.float32))
     step = pd.assign(w, pd.ceil(w * 2.0))
     with pytest.raises(pd.CompilerError, match=r"failed to compile(?s:.)*PD_FUSE=1"), pd.fused():
@@ -209,6 +212,28 @@ def test_an_exported_model_has_no_kernels(tmp_path):
     model = onnx.load(str(tmp_path / "y.onnx"))
     assert [node.op_type for node in model.graph.node] == ["Ceil"]
     assert DOMAIN not in {o.domain for o in model.opset_import}
+
+
+HASHED = """
+import hashlib, sys
+import pd_core as pd
+from pd_core.backend.fused import program
+program.build = lambda source: print(hashlib.sha256(source.encode()).hexdigest()) or sys.exit()
+x = pd.Variable([None, 8])
+cost = pd.reduce_mean(pd.square(pd.fc(pd.gelu(pd.fc(x, size=16)), size=1)))
+with pd.fused():
+    pd.eval(pd.AdamOptimizer(1e-2).minimize(cost), {x: [[1.0] * 8]})
+"""
+
+
+def test_another_process_writes_the_same_source():
+    """It is the key of the library: with another one each process, and each rank, compiles."""
+    found = set()
+    for seed in "12":
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", HASHED]
+        found.add(subprocess.check_output(command, env=environment, text=True))
+    assert len(found) == 1 and len(found.pop()) == 65
 
 
 # ---- lines, profiles, libraries

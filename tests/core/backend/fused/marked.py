@@ -5,7 +5,7 @@ from pathlib import Path
 from onnx import AttributeProto, helper
 
 import pd_core.backend.fused
-from pd_core.backend.fused.kernels import Fuser
+from pd_core.backend.fused.program import Fuser
 
 DOMAIN = "tests.marked"
 PRELUDE = Path(pd_core.backend.fused.__file__).with_name("prelude.c")

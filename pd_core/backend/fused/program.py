@@ -10,6 +10,7 @@ from onnx import ModelProto, helper
 
 from ...graph.variable import Dim
 from ..lowering import Lowered
+from . import fusion
 from .build import build
 
 Kinds = dict[str, tuple[int, tuple[Dim, ...]]]  # value name -> (ONNX element type, sizes)
@@ -31,7 +32,8 @@ class Fuser:
     options: Callable[[], dict[str, Any]] = dict
 
 
-FUSERS: list[Fuser] = []  # in the order in which they choose their operators
+# in the order in which they choose their operators
+FUSERS: list[Fuser] = [Fuser(fusion.fuse)]
 
 
 def fuse(lowered: Lowered, equal: Equal) -> list[Path]:
