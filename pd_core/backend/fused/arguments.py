@@ -9,6 +9,9 @@ from .sizes import Size
 _LITERAL = 32  # the largest size that is in the text: equal functions differ in larger ones
 
 
+ERRORS = "!"  # the buffer of the operator's mark that an index is out of range
+
+
 @dataclass
 class Scratch:
     """Memory that each part of a function has: so many elements of a type."""
@@ -47,6 +50,12 @@ class Arguments:
             self.scratch(name, self.rows[name], kind)
             text += f" + part * {self.number(self.rows[name])}"
         return text
+
+    def errors(self) -> str:
+        """Return the address where a part notes an error."""
+        if ERRORS not in self.buffers:
+            self.buffers.append(ERRORS)
+        return f"p[{self.buffers.index(ERRORS)}]"
 
     def scratch(self, name: str, elements: Size, kind: int) -> None:
         """Ask for memory for each part."""

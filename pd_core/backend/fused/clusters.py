@@ -28,13 +28,18 @@ def captured(graph: GraphProto) -> list[str]:
     return [x for x in [*names, *(v.name for v in graph.output)] if x not in made]
 
 
-def clusters(nodes: Sequence[NodeProto], fits: Sequence[bool], small: Sequence[bool]) -> list[list[int]]:
+def clusters(
+    nodes: Sequence[NodeProto],
+    needs: Sequence[Iterable[str]],
+    fits: Sequence[bool],
+    small: Sequence[bool],
+) -> list[list[int]]:
     """Return groups of operators that fit, by their indices in order; nodes come in order.
 
-    Operators are in one group if values connect them, or if all of their groups are `small`.
+    `needs` has the values that each reads, without those that it does not read in a group. Operators are in one group if values connect them, or if all of their groups are `small`.
     """
     makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
-    before = [[makers[x] for x in reads(node) if x in makers] for node in nodes]
+    before = [[makers[x] for x in names if x in makers] for names in needs]
     level = [0] * len(nodes)
     for k in reversed(range(len(nodes))):
         for j in before[k]:
@@ -64,25 +69,38 @@ def clusters(nodes: Sequence[NodeProto], fits: Sequence[bool], small: Sequence[b
     return sorted([*found, *map(sorted, beside.values())])
 
 
+def needed(
+    nodes: Sequence[NodeProto], needs: Sequence[Iterable[str]], wanted: Iterable[str]
+) -> set[int]:
+    """Return the indices of the nodes that values need, where `needs` is what each reads."""
+    makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
+    found = {makers[y] for y in wanted if y in makers}
+    stack = list(found)
+    while stack:
+        for x in needs[stack.pop()]:
+            if x in makers and makers[x] not in found:
+                found.add(makers[x])
+                stack.append(makers[x])
+    return found
+
+
 def ordered(nodes: Sequence[NodeProto], wanted: Iterable[str]) -> list[NodeProto]:
     """Return the nodes that values need, each after those that it needs."""
     makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
     needs = [[makers[x] for x in reads(node) if x in makers] for node in nodes]
-    roots = {makers[y] for y in wanted if y in makers}
-    needed, stack = set(roots), list(roots)
-    while stack:
-        for j in needs[stack.pop()]:
-            if j not in needed:
-                needed.add(j)
-                stack.append(j)
+    alive = needed(nodes, [reads(node) for node in nodes], wanted)
     done: set[int] = set()
+    opened: set[int] = set()
     result = []
-    for start in sorted(needed):
+    for start in sorted(alive):
         stack = [start]
         while stack:
             k = stack[-1]
             missing = [j for j in needs[k] if j not in done]
             if missing and k not in done:
+                if k in opened:
+                    raise RuntimeError(f"{nodes[k].name} depends on itself")
+                opened.add(k)
                 stack += missing
                 continue
             stack.pop()

@@ -9,8 +9,9 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from . import operators
-from .clusters import clusters, ordered, reads
+from .clusters import clusters, needed, ordered, reads
 from .groups import DOMAIN, Library, make
+from .loops import inputs_of
 from .sizes import Dim, Kind, Values, estimate, product
 from .steps import Step, Unfit, is_cheap, steps
 
@@ -20,10 +21,10 @@ _PRODUCTS = {"MatMul", "Gemm", "FusedMatMul"}
 
 @dataclass
 class Statistics:
-    """How many groups a program has, of how many operators, and how many of them differ."""
+    """How many groups a program has, how many other operators, and how many groups differ."""
 
     groups: int = 0
-    operators: int = 0
+    others: int = 0
     different: int = 0
     functions: int = 0
 
@@ -47,6 +48,7 @@ def fuse(
         return None, statistics
     model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     statistics.different, statistics.functions = len(library.groups), len(library.functions)
+    _count(model.graph, statistics)
     return library.source(_prelude()), statistics
 
 
@@ -55,6 +57,18 @@ def _prelude() -> str:
     folder = Path(__file__).parent
     names = ("prelude.c", "kernels.c")
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+
+
+def _count(graph: GraphProto, statistics: Statistics) -> None:
+    """Count the groups, and the operators that remain beside them."""
+    for node in graph.node:
+        if node.domain == DOMAIN:
+            statistics.groups += 1
+        else:
+            statistics.others += 1
+        for a in node.attribute:
+            if a.type == a.GRAPH:
+                _count(a.g, statistics)
 
 
 class _Fuser:
@@ -70,39 +84,42 @@ class _Fuser:
                     self.graph(a.g)
         self._measure_inputs(graph)
         outside = [v.name for v in graph.output]
-        originals = list(graph.node)
-        known: dict[int, list[Step] | None] = {}
-        nodes, copies = self._with_copies(originals, set(outside), known)
-        found: dict[int, list[Step]] = {
-            k: s for k, node in enumerate(nodes) if (s := self._steps(node, known)) is not None
-        }
-        fits = [k in found for k in range(len(nodes))]
-        small = [fits[k] and self._is_small(node) for k, node in enumerate(nodes)]
+        nodes, known, copies = self._with_copies(list(graph.node), set(outside))
+        rejected: set[int] = set()
+        kept = self.library.kept()
+        while (replaced := self._replaced(nodes, known, set(outside), rejected)) is None:
+            self.library.put_back(kept)
+        if replaced:
+            rest = [n for k, node in enumerate(nodes) for n in replaced.get(k, [node])]
+            rest = _without_copies(rest, copies)
+            del graph.node[:]
+            graph.node.extend(ordered(rest, outside))
+
+    def _replaced(self, nodes, known, outside, rejected):
+        """The nodes in place of those of groups, by index.
+
+        None if nodes are rejected which would read what no other node needs: once more without them.
+        """
+        found = {k: s for k, s in enumerate(known) if s is not None and k not in rejected}
+        needs = [_read(found[k]) if k in found else reads(node) for k, node in enumerate(nodes)]
+        alive = needed(nodes, needs, outside)
+        for k in range(len(nodes)):
+            if k not in alive:  # shapes that groups need not read
+                needs[k] = []
+                found.pop(k, None)
         used = defaultdict(set)
-        for k, node in enumerate(nodes):
-            for x in reads(node):
+        for k, names in enumerate(needs):
+            for x in names:
                 used[x].add(k)
-        replaced: dict[int, list[NodeProto]] = {}
-        pending = clusters(nodes, fits, small)
-        while pending:
-            members = pending.pop()
-            try:
-                result = self._group(nodes, members, found, used, set(outside))
-            except Unfit:
-                if len(members) > 2:  # one of them is why: try smaller groups
-                    half = self._halves(nodes, members, fits, small)
-                    pending += half
-                continue
-            if result is not None:
-                for k in members:
-                    replaced[k] = []
-                replaced[members[-1]] = result
-        if not replaced:
-            return
-        rest = [n for k, node in enumerate(nodes) for n in replaced.get(k, [node])]
-        rest = _without_copies(rest, copies)
-        del graph.node[:]
-        graph.node.extend(ordered(rest, outside))
+        attempt = _Attempt(self, nodes, found, needs, used, outside)
+        again = False
+        for members, result in attempt.groups():
+            if result is None and any(
+                set(reads(nodes[k])) - set(needs[k]) and k in alive for k in members
+            ):
+                again |= any(_makes(nodes, alive, reads(nodes[k])) for k in members)
+                rejected.update(members)
+        return None if again else attempt.replaced
 
     def _measure_inputs(self, graph):
         """Let shapes be those of inputs, where these have the same: then nothing waits for more."""
@@ -114,33 +131,19 @@ class _Fuser:
             if node.op_type in ("Shape", "Size") and node.input[0] in self.values:
                 node.input[0] = same.get(self.values.dims(node.input[0]), node.input[0])
 
-    def _steps(self, node, known):
-        if id(node) not in known:
-            try:
-                known[id(node)] = steps(node, self.values)
-            except Unfit:
-                known[id(node)] = None
-        return known[id(node)]
+    def _steps(self, node):
+        try:
+            return steps(node, self.values)
+        except Unfit:
+            return None
 
-    def _is_small(self, node):
-        return all(
-            estimate(product(*self.values.dims(y))) <= _SMALL for y in node.output if y
-        )
-
-    def _halves(self, nodes, members, fits, small):
-        """The group without what is at its end, as smaller ones."""
-        inside = members[: len(members) // 2], members[len(members) // 2 :]
-        result = []
-        for part in inside:
-            own = [fits[k] and k in set(part) for k in range(len(nodes))]
-            result += [c for c in clusters(nodes, own, small) if len(c) > 1]
-        return result
-
-    def _with_copies(self, nodes, outside, known):
+    def _with_copies(self, nodes, outside):
         """The nodes with a copy of each view for each of its readers, which costs nothing inside.
 
-        Returns them with {output of a copy: output of the original}.
+        Returns them with their steps, None for those that fit in no group, and {output of a copy:
+        output of the original}.
         """
+        known = {id(node): self._steps(node) for node in nodes}
         readers = defaultdict(list)
         for node in nodes:
             for x in reads(node):
@@ -149,33 +152,79 @@ class _Fuser:
         for node in reversed(nodes):
             own = []
             is_view = node.op_type in operators.VIEWS and len(node.output) == 1
-            if is_view and len(readers[node.output[0]]) > 1 and self._steps(node, known) is not None:
+            if is_view and known[id(node)] is not None and len(readers[node.output[0]]) > 1:
                 y = node.output[0]
                 for j, reader in enumerate(readers[y]):
-                    explicit = y in reader.input and self._steps(reader, known) is not None
-                    if explicit and (j or y in outside):
-                        copy = NodeProto()
-                        copy.CopyFrom(node)
-                        copy.output[0] = f"{y}/for{len(copies)}"
-                        copy.name = f"{node.name}/for{len(copies)}"
-                        self.values.add(copy.output[0], self.values.kind(y), self.values.dims(y))
+                    if y in reader.input and known[id(reader)] is not None and (j or y in outside):
+                        copy = self._copy(node, f"for{len(copies)}")
                         copies[copy.output[0]] = y
-                        known.pop(id(reader), None)
                         for k, x in enumerate(reader.input):
                             if x == y:
                                 reader.input[k] = copy.output[0]
+                        known[id(reader)], known[id(copy)] = self._steps(reader), self._steps(copy)
                         own.append(copy)
                         readers[copy.output[0]] = [reader]
                         for x in reads(copy):
                             readers[x].append(copy)
             result += [*own, node]
-        return result[::-1], copies
+        return result[::-1], [known[id(node)] for node in result[::-1]], copies
 
-    def _group(self, nodes, members, found, used, outside):
+    def _copy(self, node, what):
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        y = node.output[0]
+        copy.output[0], copy.name = f"{y}/{what}", f"{node.name}/{what}"
+        self.values.add(copy.output[0], self.values.kind(y), self.values.dims(y))
+        if y in self.values.fills:
+            self.values.fills[copy.output[0]] = self.values.fills[y]
+        return copy
+
+
+class _Attempt:
+    """Groups of the nodes that have steps; `used` has the indices of the readers of values."""
+
+    def __init__(self, fuser: _Fuser, nodes, found, needs, used, outside):
+        self.fuser, self.values = fuser, fuser.values
+        self.nodes, self.found, self.needs, self.used = nodes, found, needs, used
+        self.outside = outside
+        self.replaced: dict[int, list[NodeProto]] = {}
+        self.small = [k in found and self._is_small(node) for k, node in enumerate(nodes)]
+
+    def groups(self):
+        """Yield (members, the nodes that replace them or None)."""
+        fits = [k in self.found for k in range(len(self.nodes))]
+        pending = clusters(self.nodes, self.needs, fits, self.small)
+        while pending:
+            members = pending.pop()
+            try:
+                result = self._group(members)
+            except Unfit:
+                if len(members) > 2:  # one of them is why: try smaller groups
+                    pending += self._halves(members)
+                    continue
+                result = None
+            if result is not None:
+                for k in members:
+                    self.replaced[k] = []
+                self.replaced[members[-1]] = result
+            yield members, result
+
+    def _is_small(self, node):
+        return all(estimate(product(*self.values.dims(y))) <= _SMALL for y in node.output if y)
+
+    def _halves(self, members):
+        """The first and the second half of a group, as smaller ones."""
+        result = []
+        for part in (set(members[: len(members) // 2]), set(members[len(members) // 2 :])):
+            own = [k in part for k in range(len(self.nodes))]
+            result += clusters(self.nodes, self.needs, own, self.small)
+        return result
+
+    def _group(self, members):
         """A group as nodes: its operator, and the views of its results that others read."""
-        inside = set(members)
+        inside, nodes = set(members), self.nodes
         made = {y for k in members for y in nodes[k].output if y}
-        wanted = {y for y in made if y in outside or used[y] - inside}
+        wanted = {y for y in made if y in self.outside or self.used[y] - inside}
         kept: list[NodeProto] = []
         for k in reversed(members):
             node = nodes[k]
@@ -185,29 +234,34 @@ class _Fuser:
                 wanted -= own
                 if node.input[0] in made:
                     wanted.add(node.input[0])
-        needed = self._needed(nodes, members, wanted)
-        if not self._is_worth(nodes, needed, used):
-            return None
-        every = [step for k in needed for step in found[k]]
-        operator = make(every, wanted, self.values, self.library, self.sources)
-        self.statistics.groups += 1
-        self.statistics.operators += len(needed)
-        name = nodes[needed[-1]].name
+        members = self._members(members, wanted)
+        if len([k for k in members if not is_cheap(nodes[k])]) < 2:
+            return None  # the runtime is as fast
+        every = [step for k in members for step in self.found[k]]
+        operator = make(every, wanted, self.values, self.fuser.library, self.fuser.sources)
+        name = nodes[members[-1]].name
         return [operator.node(name, operator.outputs), *reversed(kept)]
 
-    def _needed(self, nodes, members, wanted):
+    def _members(self, members, wanted):
         """The members that wanted values need."""
-        needed, result = set(wanted), []
+        known, result = set(wanted), []
         for k in reversed(members):
-            if needed.intersection(nodes[k].output):
+            if known.intersection(self.nodes[k].output):
                 result.append(k)
-                needed.update(nodes[k].input)
+                known.update(self.needs[k])
         return result[::-1]
 
-    def _is_worth(self, nodes, members, used):
-        """Whether a group is faster than its operators: not for one, nor where the runtime fuses."""
-        ops = [nodes[k].op_type for k in members if not is_cheap(nodes[k])]
-        return len(ops) > 1
+
+def _makes(nodes, alive, names):
+    """Whether some of the values are made by nodes that nothing needs."""
+    dead = {y for k, node in enumerate(nodes) if k not in alive for y in node.output}
+    return not dead.isdisjoint(names)
+
+
+def _read(found: list[Step]) -> list[str]:
+    """The values that steps read from outside of them: no shapes, which are known."""
+    made = {step.y for step in found}
+    return [x for step in found for x in inputs_of(step) if x not in made]
 
 
 def _without_copies(nodes, copies):

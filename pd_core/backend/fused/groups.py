@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from onnx import NodeProto
 
+from .arguments import ERRORS
 from .functions import Function, function
 from .loops import Body
 from .operators import BYTES, C_TYPES
@@ -27,6 +28,14 @@ class Library:
     def name(self, texts: dict[str, str], text: str, letter: str) -> str:
         """Return the name of a text with @ for it."""
         return texts.setdefault(text, f"{letter}{len(texts)}")
+
+    def kept(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return what `put_back` takes."""
+        return dict(self.functions), dict(self.groups)
+
+    def put_back(self, kept: tuple[dict[str, str], dict[str, str]]) -> None:
+        """Forget what was added since."""
+        self.functions, self.groups = map(dict, kept)
 
     def source(self, prelude: str) -> str:
         """Return the whole C source."""
@@ -104,7 +113,8 @@ class _Operator:
         kept = [b for b in body.stored if b not in self.outputs and b not in rows]
         self._complete(kept)
         buffers = [*body.inputs, *self.outputs]
-        place = {b: f"b[{k}]" for k, b in enumerate(buffers)}
+        place = {b: f"b[{k}]" for k, b in enumerate(buffers)} | {ERRORS: "&bad"}
+        checks = any(ERRORS in call.given.buffers for call in self.calls)
         sizes = self._sizes()
         scratch = [(b, self._bytes(b)) for b in kept]
         lines, rounds = [], []
@@ -119,10 +129,13 @@ class _Operator:
             place[name] = f"(char *)b[{len(buffers)}] + o{j}"
         for k, call in enumerate(self.calls):
             lines += self._call(k, call, place)
+            if ERRORS in call.given.buffers:
+                lines.append('if (bad) return failure("@: an index is out of range");')
         head = [
             f"void *b[{len(buffers) + 1}];",
             "int64_t d[16];",
             "size_t r;",
+            *(["int32_t bad = 0;"] if checks else []),
             *(f"TRY(input(c, {k}, (const void **)&b[{k}]));" for k in range(len(body.inputs))),
             *sizes,
             *rounds,

@@ -27,6 +27,16 @@ UNUSED static Status *spread(Context *context, Rounds *rounds, void *const *p, c
   return parallel(context, job, (size_t)parts_of(count, step), &j);
 }
 
+/* An index counted from the beginning; an error is noted for one that is out of range. */
+INLINE int64_t in_range(int64_t index, int64_t n, void *bad) {
+  index += index < 0 ? n : 0;
+  if (index < 0 || index >= n || n > 0x7fffffff) {
+    __atomic_store_n((int32_t *)bad, 1, __ATOMIC_RELAXED);
+    return 0;
+  }
+  return index;
+}
+
 /* Reductions of parts: sums are of doubles, and rounded once. */
 #define COMBINE(name, type, wide, start, fold, last) \
   UNUSED static void name(type *y, const wide *x, int64_t n, int64_t parts, int64_t count) { \
@@ -40,6 +50,7 @@ UNUSED static Status *spread(Context *context, Rounds *rounds, void *const *p, c
       y[k] = (type)(last); \
     } \
   }
+COMBINE(combine_pick_1, float, double, -0.0, s + v, s)
 COMBINE(combine_sum_1, float, double, 0, s + v, s)
 COMBINE(combine_sum_11, double, double, 0, s + v, s)
 COMBINE(combine_mean_1, float, double, 0, s + v, s / (double)(count ? count : 1))

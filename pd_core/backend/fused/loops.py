@@ -27,6 +27,9 @@ class Statement:
     written: View
     along: tuple[Size, ...]  # strides of what is written
     number: Size | None = None  # what {n} in the text stands for
+    place: tuple[Size, ...] = ()  # strides of {i} in the text
+    is_plain: bool = False  # no vectors of it
+    at: Size | None = None  # the stride of the first input along the axis that the second tells
 
 
 @dataclass
@@ -76,7 +79,7 @@ class Body:
 
     def _add(self, step: Step) -> None:
         if isinstance(step, Map):
-            self._map(step.y, step.text, step.inputs, self.values.dims(step.y), step.number)
+            self._map(step, self.values.dims(step.y))
         elif isinstance(step, Reduce):
             self._reduce(step)
         elif isinstance(step, Product):
@@ -100,18 +103,23 @@ class Body:
             known.append(view.buffer)
         return view
 
-    def _map(
-        self, y: str, text: str, inputs: list[str], dims: Dims, number: Size | None = None
-    ) -> None:
-        axes = without_ones(dims)
-        loop = self._place(axes, inputs, dims)
-        reads = [self._read(x, loop, dims) for x in inputs]
-        view = self._view(y)
-        loop.statements.append(
-            Statement("map", y, text, inputs, reads, view, view.along(dims), number)
-        )
-        loop.registers.add(y)
-        self.at[y] = self.loops.index(loop)
+    def _map(self, step: Map, dims: Dims) -> None:
+        axes, inputs = without_ones(dims), step.inputs
+        loop = self._place(axes, inputs, dims, step.at is not None)
+        reads = [
+            self._read(x, loop, dims, step.at if not k else None) for k, x in enumerate(inputs)
+        ]
+        view = self._view(step.y)
+        statement = Statement("map", step.y, step.text, inputs, reads, view, view.along(dims))
+        statement.number, statement.is_plain = step.number, step.is_plain
+        if step.axis is not None:
+            along = [ONE if k == step.axis else ZERO for k in range(len(dims))]
+            statement.place = tuple([s for s, d in zip(along, dims, strict=True) if d != ONE])
+        if step.at is not None:
+            statement.at = self._view(inputs[0]).strides[step.at]
+        loop.statements.append(statement)
+        loop.registers.add(step.y)
+        self.at[step.y] = self.loops.index(loop)
 
     def _reduce(self, step: Reduce) -> None:
         dims = self.values.dims(step.x)
@@ -165,7 +173,7 @@ class Body:
             start = summed(parts)
             assert start is not None  # the sum of all of them is known
             self.views[name] = part(view, step.axis, start, 1, dims)
-            self._map(name, "{0}", [x], dims)
+            self._map(Map(name, "{0}", [x]), dims)
             self._memory(name)
             self.at[step.y] = max(self.at.get(step.y, 0), self.at[name])
             parts.append(dims[step.axis])
@@ -177,7 +185,7 @@ class Body:
             copy = f"{step.y}/copy"
             self.made.add(copy)
             self.values.add(copy, self.values.kind(step.x), before)
-            self._map(copy, "{0}", [step.x], before)
+            self._map(Map(copy, "{0}", [step.x]), before)
             self._memory(copy)
             view = looked(self._view(copy), step, dims)
             assert view is not None
@@ -192,19 +200,26 @@ class Body:
         same = is_same_order(self.values.dims(x), dims)
         return same and self.root(x) in loop.registers
 
-    def _read(self, x: str, loop: Loop, dims: Dims) -> tuple[View, tuple[Size, ...]] | None:
-        if self.literal(x) is not None or self._in_register(x, loop, dims):
+    def _read(
+        self, x: str, loop: Loop, dims: Dims, at: int | None = None
+    ) -> tuple[View, tuple[Size, ...]] | None:
+        if at is None and (self.literal(x) is not None or self._in_register(x, loop, dims)):
             return None
         view = self._memory(x)
         loop.buffers.add(view.buffer)
+        if at is not None:  # the rest of its axes are the last ones
+            view = View(view.buffer, view.dims[at + 1 :], view.strides[at + 1 :], view.offset)
         return view, view.along(dims)
 
-    def _place(self, axes: Dims, inputs: list[str], dims: Dims) -> Loop:
+    def _place(self, axes: Dims, inputs: list[str], dims: Dims, whole_first: bool = False) -> Loop:
         """The loop for a statement: the first one that its inputs are known in, or a new one."""
         first, near = 0, set()
-        for x in inputs:
+        for k, x in enumerate(inputs):
             known = self.at.get(self.root(x), self.at.get(x))
-            if known is None:
+            if whole_first and not k:
+                first = max(first, -1 if known is None else known) + (known is not None)
+                near.add(self._view(x).buffer)
+            elif known is None:
                 near.add(self._view(x).buffer)
             elif self._in_register(x, self.loops[known], dims) and self.loops[known].dims == axes:
                 first = max(first, known)

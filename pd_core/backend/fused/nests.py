@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 
+from onnx import TensorProto
+
 from .arguments import Arguments
 from .loops import Body, Loop, Statement
 from .operators import C_TYPES, DOUBLE, literal
 from .sizes import ONE, ZERO, Size, product
 from .views import View
 
-_START = {"sum": "0", "mean": "0", "max": "-INFINITY", "min": "INFINITY"}
+_START = {"sum": "0", "mean": "0", "pick": "-0.0", "max": "-INFINITY", "min": "INFINITY"}
+_SUMS = ("sum", "mean", "pick")
 _SLOW = ("f_", "exp", "log", "tanh", "erf", "sqrt", "/")  # about as long as eight sums
 
 
@@ -53,10 +56,13 @@ class Nest:
         self.head: list[str] = []
         self.partials: list[Partial] = []
         self.cost = 0.0
+        self.is_plain = False  # no vectors
         self._read: dict[tuple[int, int], Access] = {}  # by statement and input
+        self._placed: dict[int, Access] = {}  # places along an axis, by statement
         self._written: dict[int, Access] = {}  # by statement
         self._find()
-        every = list({id(a): a for a in (*self._read.values(), *self._written.values())}.values())
+        all_ = (*self._read.values(), *self._written.values(), *self._placed.values())
+        every = list({id(a): a for a in all_}.values())
         self.levels = self._merged(every)
         names = ["i" if axis is None and not k else f"j{k}" for k in range(len(self.levels))]
         self.names = names
@@ -64,7 +70,7 @@ class Nest:
         self._post: list[list[str]] = [[] for _ in range(len(names) + 1)]  # after it
         self._inner: list[str] = []
         self._clauses: list[str] = []
-        self._elements = {id(a): self._element(a) for a in every}
+        self._elements = {id(a): self._element(a) for a in every if a.buffer}
         self._statements()
 
     @property
@@ -82,7 +88,7 @@ class Nest:
             low, high = "0", self.given.number(level)
             if self.axis is None and not k:
                 low, high = "lo", "hi"
-            if k == last:
+            if k == last and not self.is_plain:
                 found.append("#pragma omp simd" + "".join(self._clauses))
             found.append(f"{pad}for (int64_t {name} = {low}; {name} < {high}; {name}++) {{")
             pad += "  "
@@ -104,6 +110,8 @@ class Nest:
                     if read not in seen:
                         seen[read] = self._access(*read)
                     self._read[k, j] = seen[read]
+            if statement.place:
+                self._placed[k] = self._access(View("", (), ()), statement.place)
             if statement.how != "map" or statement.written.buffer in self.body.stored:
                 self._written[k] = self._access(statement.written, statement.along)
 
@@ -113,7 +121,8 @@ class Nest:
             outer = along.pop(self.axis)
         if view.buffer in self.given.rows:
             outer = ZERO
-        return Access(view.buffer, self.body.values.kind(view.buffer), view.offset, along, outer)
+        kind = self.body.values.kind(view.buffer) if view.buffer else TensorProto.INT64
+        return Access(view.buffer, kind, view.offset, along, outer)
 
     def _merged(self, accesses: list[Access]) -> list[Size]:
         """The axes as levels, of which neighbours are one where all strides allow it."""
@@ -172,16 +181,25 @@ class Nest:
             for j, x in enumerate(statement.inputs):
                 value = self.body.literal(x)
                 access = self._read.get((k, j))
-                if value is not None:
+                if value is not None and not (statement.at is not None and not j):
                     terms.append(literal(value))
                 elif access is None:
                     terms.append(registers[self.body.root(x)])
+                elif statement.at is not None and not j:
+                    terms.append("")  # its place is told by the next input
                 else:
                     if id(access) not in loaded:
                         loaded[id(access)] = self._let(access.kind, self._elements[id(access)])
                     terms.append(loaded[id(access)])
+            place = self._index(self._placed[k]) if k in self._placed else ""
+            if k in self._placed:
+                terms[1] = f"(int32_t){terms[1]}"
+            if statement.at is not None:
+                terms[0] = self._far(self._read[k, 0], terms[1], statement.at)
             number = None if statement.number is None else self.given.number(statement.number)
-            text = statement.text.format(*terms, n=number)
+            bad = self.given.errors() if statement.is_plain else ""
+            self.is_plain |= statement.is_plain
+            text = statement.text.format(*terms, n=number, i=place, bad=bad)
             self.cost += 8 if any(s in text for s in _SLOW) else 1
             if statement.how != "map":
                 self._reduce(statement, text, self._written[k], k)
@@ -190,6 +208,18 @@ class Nest:
             if k in self._written:
                 element = self._elements[id(self._written[k])]
                 self._inner.append(f"{element} = {registers[statement.y]};")
+
+    def _index(self, access: Access) -> str:
+        """The place along an axis; 32 bits, as wide as a float."""
+        terms = _term("i", access.outer, self.given)
+        for name, s in zip(self.names, access.along, strict=True):
+            terms += _term(name, s, self.given)
+        return f"(int32_t)({' + '.join(terms) or 0})"
+
+    def _far(self, access: Access, index: str, stride: Size) -> str:
+        """An element whose place along an axis is a value."""
+        element = self._elements[id(access)]
+        return f"{element[:-1]} + {index} * {self.given.number(stride)}]"
 
     def _let(self, kind: int, text: str) -> str:
         """The name of a value in the innermost loop."""
@@ -202,7 +232,7 @@ class Nest:
     def _reduce(self, statement: Statement, text: str, access: Access, k: int) -> None:
         """Reduce a value: the innermost levels to a register, others in an array."""
         how, kind = statement.how, access.kind
-        wide = DOUBLE if how in ("sum", "mean") else kind
+        wide = DOUBLE if how in _SUMS else kind
         count = len(self.levels)
         reduced = [s == ZERO for s in access.along]
         first = count
@@ -250,7 +280,7 @@ class Nest:
         """Reduce to a register in the levels from one on; return what it holds after them."""
         name = self.given.fresh("r")
         self._pre[level].append(f"{C_TYPES[wide]} {name} = {_START[how]};")
-        if how in ("sum", "mean"):
+        if how in _SUMS:
             self._clauses.append(f" reduction(+ : {name})")
             self._inner.append(f"{name} += {text};")
             return name
@@ -293,7 +323,7 @@ def _term(name: str, stride: Size, given: Arguments) -> list[str]:
 
 def _folded(how: str, cell: str, value: str) -> str:
     """The line that adds a value to a cell, or keeps the larger or smaller one; NaN stays."""
-    if how in ("sum", "mean"):
+    if how in _SUMS:
         return f"{cell} += {value};"
     sign = ">" if how == "max" else "<"
     return f"{cell} = {value} {sign} {cell} || {value} != {value} ? {value} : {cell};"

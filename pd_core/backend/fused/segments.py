@@ -102,10 +102,14 @@ def _axes(loop: Loop) -> list[int]:
 def _aligned(loops, k, axis, joined, writers):
     """Whether what a loop reads in a row is written in the same row."""
     for statement in loops[k].statements:
-        for read in statement.reads:
+        for number, read in enumerate(statement.reads):
             if read is None:
                 continue
             view, along = read
+            if statement.at is not None and not number:  # it may be anywhere
+                if any(j in joined for j, _ in writers.get(view.buffer, ())):
+                    return False
+                continue
             offset, stride, rest = pattern(view, along, loops[k], axis)
             for j, writer in writers.get(view.buffer, ()):
                 if j not in joined:

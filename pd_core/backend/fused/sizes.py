@@ -13,6 +13,7 @@ Kind = tuple[int, tuple[Dim, ...]]  # ONNX's number of an element type, and size
 
 ZERO: Size = (0, ())
 ONE: Size = (1, ())
+_FILLING = {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Expand", "Transpose", "Identity"}
 _UNKNOWN = 64  # what a name is taken for where a size is estimated
 
 
@@ -69,6 +70,7 @@ class Values:
         self, model: ModelProto, kinds: Mapping[str, Kind], equal: Iterable[tuple[Dim, Dim]]
     ):
         self.constants: dict[str, np.ndarray] = {}
+        self.fills: dict[str, np.generic] = {}  # the single value of what operators fill with it
         self._kinds = dict(kinds)
         self._known: dict[str, tuple[int, Dims]] = {}
         self._same: dict[str, Size] = {}  # what a name of a size stands for
@@ -96,7 +98,7 @@ class Values:
         """Return the single value that fills a constant; None for anything else."""
         array = self.constants.get(name)
         if array is None or not array.size:
-            return None
+            return self.fills.get(name)
         flat = np.ascontiguousarray(array).reshape(-1)
         bits = flat.view(f"u{flat.itemsize}")  # -0.0 and 0.0 differ in bits
         return flat[0] if (bits == bits[0]).all() else None
@@ -131,6 +133,17 @@ class Values:
                 self._known.clear()
                 return
 
+    def _fill(self, node: NodeProto) -> None:
+        """Note a value that has one number everywhere, such as the ones that a product sums with."""
+        y = node.output[0]
+        if node.op_type == "ConstantOfShape":
+            value = next((numpy_helper.to_array(a.t) for a in node.attribute), np.zeros(1, "f"))
+            self.fills[y] = value.reshape(-1)[0]
+        elif node.op_type in _FILLING and node.input[0] in self:
+            value = self.scalar(node.input[0])
+            if value is not None and y in self and value.dtype.kind in "fiub":
+                self.fills[y] = value
+
     def _joined(self, node: NodeProto) -> None:
         """Find the size of a concatenation: a multiple of what its parts have in common."""
         if all(x in self for x in (*node.input, *node.output)):
@@ -161,6 +174,7 @@ class Values:
             keeps = node.op_type in ("Reshape", "Flatten", "Unsqueeze", "Squeeze", "Identity")
             if node.op_type == "Concat":
                 self._joined(node)
+            self._fill(node)
             if keeps and node.input[0] in self and node.output[0] in self:
                 before, dims = self.dims(node.input[0]), self.dims(node.output[0])
                 whole, known = product(*before), set().union(*(d[1] for d in before))

@@ -6,10 +6,10 @@ A step is what the writer of loops knows; composed operators such as softmax are
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
 from . import operators
-from .operators import FLOAT, FLOATS
+from .operators import FLOAT, FLOATS, INTS
 from .sizes import ONE, Dims, Size, Values, estimate, product, summed
 
 SMALL = 1 << 15  # multiplications of one of a batch of products, up to which it may be in a group
@@ -34,6 +34,9 @@ class Map:
     text: str
     inputs: list[str]
     number: Size | None = None  # what {n} in the text stands for
+    axis: int | None = None  # along which {i} in the text is the place of the element
+    is_plain: bool = False  # no vectors of it: it may note an error
+    at: int | None = None  # the axis of the first input, whose place there is the second input
 
 
 @dataclass
@@ -106,6 +109,10 @@ def steps(node: NodeProto, values: Values) -> list[Step]:
         return [_reduction(node, values)]
     if op in ("MatMul", "FusedMatMul"):
         return _product(node, values)
+    if op in ("GatherElements", "Gather"):
+        return _gather(node, values)
+    if op == "ScatterElements":
+        return _scatter(node, values)
     if op in ("Shape", "Size"):
         return [_sizes(node, values)]
     if op == "Concat":
@@ -211,8 +218,10 @@ def _product(node, values):
     turned = bool(given.get("transA", 0)), bool(given.get("transB", 0))
     more = given.get("transBatchA", 0) or given.get("transBatchB", 0)
     da, db, dy = values.dims(a), values.dims(b), values.dims(y)
-    if len(da) == 1 and len(db) > 1 and _is_one(a, values):  # a sum, in the form of a product
-        return [Reduce(y, "sum", b, [len(db) - 2])]
+    # a sum, in the form of a product
+    if len(db) > 1 and _is_one(a, values) and (len(da) == 1 or len(da) == 2 == len(db)):
+        if da[0] == ONE or len(da) == 1:
+            return [Reduce(y, "sum", b, [len(db) - 2])]
     if len(db) == 1 and len(da) > 1 and _is_one(b, values):
         return [Reduce(y, "sum", a, [len(da) - 1])]
     if more or min(len(da), len(db)) < 2 or {values.kind(x) for x in (a, b, y)} != {FLOAT}:
@@ -242,6 +251,54 @@ def _join(node, names, values):
     if {values.kind(x) for x in names} != {values.kind(y)}:
         raise Unfit("element types")
     return Look(y, names[0], "reshape") if len(names) == 1 else Join(y, names, axis)
+
+
+def _places(node, x, index, axis, values):
+    """(name, step) of indices along an axis that are checked, and counted from the beginning."""
+    if values.kind(index) not in INTS or values.kind(x) != FLOAT:
+        raise Unfit("element types")
+    name = f"{node.output[0]}/places"
+    values.add(name, TensorProto.INT64, values.dims(index))
+    text = "in_range({0}, {n}, {bad})"
+    return name, Map(name, text, [index], values.dims(x)[axis], is_plain=True)
+
+
+def _gather(node, values):
+    """What is at indices along an axis: one of each row by a comparison, others by their place."""
+    (x, index), y = node.input[:2], node.output[0]
+    dims, own, result = values.dims(x), values.dims(index), values.dims(y)
+    axis = operators.attributes(node).get("axis", 0) % max(len(dims), 1)
+    name, places = _places(node, x, index, axis, values)
+    if node.op_type == "GatherElements":
+        if own[axis] == ONE and [*dims[:axis], *dims[axis + 1 :]] == [*own[:axis], *own[axis + 1 :]]:
+            chosen = _between(values, y, "chosen", x)
+            text = "({i} == {1} ? {0} : -0.0f)"
+            pick = Map(chosen, text, [x, name], axis=axis)
+            return [places, pick, Reduce(y, "pick", chosen, [axis])]
+        if len(dims) > 1:
+            raise Unfit("indices of several axes")
+        return [places, Map(y, "{0}", [x, name], at=0)]
+    if axis or result != (*own, *dims[1:]):
+        raise Unfit("indices of another axis")
+    rows = f"{name}/rows"
+    values.add(rows, TensorProto.INT64, (*own, *[ONE] * (len(dims) - 1)))
+    return [places, Look(rows, name, "reshape"), Map(y, "{0}", [x, rows], at=0)]
+
+
+def _scatter(node, values):
+    """A value with another one, or more, in each row."""
+    (x, index, more), y = node.input[:3], node.output[0]
+    given = operators.attributes(node)
+    dims, own, axis = values.dims(x), values.dims(index), given.get("axis", 0) % len(values.dims(x))
+    same = [*dims[:axis], *dims[axis + 1 :]] == [*own[:axis], *own[axis + 1 :]]
+    if own[axis] != ONE or not same or values.dims(more) != own or values.kind(more) != FLOAT:
+        raise Unfit("several indices in a row")
+    texts = {b"none": "{2}", b"add": "{0} + {2}"}
+    text = texts.get(given.get("reduction", b"none"))
+    if text is None:
+        raise Unfit("another reduction")
+    name, places = _places(node, x, index, axis, values)
+    return [places, Map(y, f"({{i}} == {{1}} ? {text} : {{0}})", [x, name, more], axis=axis)]
 
 
 def _sizes(node, values):
