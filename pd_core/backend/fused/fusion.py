@@ -16,6 +16,7 @@ from .sizes import Dim, Kind, Values, estimate, product
 from .steps import Step, Unfit, is_cheap, steps
 
 _SMALL = 1 << 14  # elements of a value, up to which groups that share nothing are one
+_FEW = 1 << 12  # elements of what a node reads and writes that take no time beside the call
 _PRODUCTS = {"MatMul", "Gemm", "FusedMatMul"}
 
 
@@ -209,8 +210,10 @@ class _Attempt:
                 self.replaced[members[-1]] = result
             yield members, result
 
-    def _is_small(self, node):
-        return all(estimate(product(*self.values.dims(y))) <= _SMALL for y in node.output if y)
+    def _is_small(self, node, most=_SMALL):
+        names = [y for y in node.output if y]
+        names += [x for x in node.input[:1] if most == _FEW and x in self.values]
+        return all(estimate(product(*self.values.dims(y))) <= most for y in names)
 
     def _halves(self, members):
         """The first and the second half of a group, as smaller ones."""
@@ -235,12 +238,30 @@ class _Attempt:
                 if node.input[0] in made:
                     wanted.add(node.input[0])
         members = self._members(members, wanted)
-        if len([k for k in members if not is_cheap(nodes[k])]) < 2:
-            return None  # the runtime is as fast
+        if not self._is_worth(members):
+            return None
         every = [step for k in members for step in self.found[k]]
         operator = make(every, wanted, self.values, self.fuser.library, self.fuser.sources)
         name = nodes[members[-1]].name
         return [operator.node(name, operator.outputs), *reversed(kept)]
+
+    def _is_worth(self, members):
+        """Whether a group is faster than what the runtime does.
+
+        It is as fast with one operator, or with reductions of what is there; it computes the bias
+        and the positive part together with a product.
+        """
+        inside = [self.nodes[k] for k in members if not is_cheap(self.nodes[k])]
+        ops = [node.op_type for node in inside]
+        if len(ops) < 2 or ops == ["Add", "Relu"] and self._adds_bias(inside[0]):
+            return False
+        large = [node for node in inside if not self._is_small(node, _FEW)]
+        return not large or any(node.op_type not in operators.REDUCTIONS for node in large)
+
+    def _adds_bias(self, node):
+        """Whether a node adds a row to a product of the runtime."""
+        products = {y for n in self.nodes if n.op_type in _PRODUCTS for y in n.output}
+        return not products.isdisjoint(node.input) and not all(y in products for y in node.input)
 
     def _members(self, members, wanted):
         """The members that wanted values need."""

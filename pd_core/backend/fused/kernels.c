@@ -37,6 +37,15 @@ INLINE int64_t in_range(int64_t index, int64_t n, void *bad) {
   return index;
 }
 
+/* The larger and the smaller of two values, NaN if one is */
+#define CHOOSE(type) \
+  INLINE type larger_##type(type a, type b) { return a > b || a != a ? a : b; } \
+  INLINE type smaller_##type(type a, type b) { return a < b || a != a ? a : b; }
+CHOOSE(float)
+CHOOSE(double)
+CHOOSE(int32_t)
+CHOOSE(int64_t)
+
 /* Reductions of parts: sums are of doubles, and rounded once. */
 #define COMBINE(name, type, wide, start, fold, last) \
   UNUSED static void name(type *y, const wide *x, int64_t n, int64_t parts, int64_t count) { \

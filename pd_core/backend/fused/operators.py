@@ -62,8 +62,8 @@ _COMPARED = {
     "Equal": "==",
 }
 _FOLDED = {  # of any number of inputs
-    "Max": ("({0} > {1} || {0} != {0} ? {0} : {1})", FLOATS | INTS),
-    "Min": ("({0} < {1} || {0} != {0} ? {0} : {1})", FLOATS | INTS),
+    "Max": ("larger_{type}({0}, {1})", FLOATS | INTS),
+    "Min": ("smaller_{type}({0}, {1})", FLOATS | INTS),
     "Sum": ("({0} + {1})", FLOATS),
 }
 _OTHERS = {"Clip", "Cast", "Where", "HardSigmoid", "LeakyRelu", "Pow", "IsNaN"}
@@ -121,11 +121,8 @@ def _folded(op, kinds, result):
         return None
     text = "{0}"
     for k in range(1, len(kinds)):
-        # the text of the first operands stands three times in a maximum: keep it short
-        if k > 3:
-            return None
         text = form.replace("{1}", f"{{{k}}}").replace("{0}", text)
-    return text
+    return text.replace("{type}", C_TYPES[result])
 
 
 def _other(op, node, kinds, result, scalars):
@@ -137,10 +134,12 @@ def _other(op, node, kinds, result, scalars):
         if first not in FLOATS or result != first:
             return None
         text, k = "{0}", 0
-        for kind, sign in zip(kinds[1:], "<>", strict=False):
-            if kind:
-                k += 1
-                text = f"({text} {sign} {{{k}}} ? {{{k}}} : {text})"
+        most = np.finfo(np.float32 if first == FLOAT else np.float64).max
+        # without a bound the runtime takes the largest number, which infinities are clipped to
+        for kind, sign, bound in zip((*kinds[1:], 0, 0), "<>", (-most, most), strict=False):
+            k += bool(kind)
+            bound = f"{{{k}}}" if kind else literal(bound)
+            text = f"({text} {sign} {bound} ? {bound} : {text})"
         return text
     if op == "Cast":
         if first not in C_TYPES or result not in C_TYPES:

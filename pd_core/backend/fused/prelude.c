@@ -294,21 +294,27 @@ INLINE float f_softplus(float x) {
   return (x > 0.f ? x : 0.f) + y;
 }
 
-/* erf: a rational function, odd over even */
+/* erf: an odd polynomial up to 1; beyond, 1 - erfc x with a polynomial for log erfc x. Both were
+   fitted by least squares on Chebyshev nodes. */
 INLINE float f_erf(float x) {
-  float c = x > 4.f ? 4.f : x;
-  c = c < -4.f ? -4.f : c;
-  float z = c * c, p = -2.72614225801306e-10f, q = -1.45660718464996e-05f;
-  p = MULTIPLY_ADD(p, z, 2.77068142495902e-08f);
-  p = MULTIPLY_ADD(p, z, -2.10102402082508e-06f);
-  p = MULTIPLY_ADD(p, z, -5.69250639462346e-05f);
-  p = MULTIPLY_ADD(p, z, -7.34990630326855e-04f);
-  p = MULTIPLY_ADD(p, z, -2.95459980854025e-03f);
-  p = MULTIPLY_ADD(p, z, -1.60960333262415e-02f);
-  q = MULTIPLY_ADD(q, z, -2.13374055278905e-04f);
-  q = MULTIPLY_ADD(q, z, -1.68282697438203e-03f);
-  q = MULTIPLY_ADD(q, z, -7.37332916720468e-03f);
-  q = MULTIPLY_ADD(q, z, -1.42647390514189e-02f);
-  return c * (p / q);
+  float t = fabsf(x), z = x * x;
+  float p = 7.847259257687256e-05f;
+  p = MULTIPLY_ADD(p, z, -0.0008008189033716917f);
+  p = MULTIPLY_ADD(p, z, 0.005188099108636379f);
+  p = MULTIPLY_ADD(p, z, -0.026853691786527634f);
+  p = MULTIPLY_ADD(p, z, 0.1128358244895935f);
+  p = MULTIPLY_ADD(p, z, -0.3761262595653534f);
+  p = MULTIPLY_ADD(p, z, 0.1283791065216064f);
+  t = t > 4.f ? 4.f : t;
+  float q = 2.1790321625303477e-05f;
+  q = MULTIPLY_ADD(q, t, -0.0004426076775416732f);
+  q = MULTIPLY_ADD(q, t, 0.004211114253848791f);
+  q = MULTIPLY_ADD(q, t, -0.02522662840783596f);
+  q = MULTIPLY_ADD(q, t, 0.10844884812831879f);
+  q = MULTIPLY_ADD(q, t, 0.6331905722618103f);
+  q = MULTIPLY_ADD(q, t, 1.1295939683914185f);
+  q = MULTIPLY_ADD(q, t, -0.00019147849525325f);
+  float far = 1.f - f_exp(-q);
+  return fabsf(x) > 1.f ? (x < 0.f ? -far : far) : MULTIPLY_ADD(p, x, x);
 }
 INLINE float f_gelu(float x) { return 0.5f * x * (1.f + f_erf(x * 0.707106781f)); }
