@@ -27,7 +27,9 @@ class ParameterWatch:
         A parameter with a finite sum is finite, so only others are read.
         """
         machine = self._machine
-        pairs = zip(machine.parameters, machine.session.eval(self._sums), strict=True)
+        with pd.fused(False):  # once in a pass: compiling takes longer than all of them
+            sums = machine.session.eval(self._sums)
+        pairs = zip(machine.parameters, sums, strict=True)
         suspects = [p for p, total in pairs if not np.isfinite(total)]
         return names_not_finite((p.config.name, machine.session.get(p.variable)) for p in suspects)
 

@@ -20,6 +20,7 @@ EXPECTED = (
     "there is no Graphviz here",
     "there is no transformers here",
     "there is no C compiler here",
+    "there are no headers of Python here",
     "this CPU has no such kernels",
     # programs of 2017, in folders of their own
     "PD_LEGACY(_MODELS)?_DIR names no (folder|checkout)",

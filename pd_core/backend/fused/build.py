@@ -24,7 +24,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["available", "build", "compiler", "folder", "why_not"]
+__all__ = ["available", "build", "compiler", "find", "folder", "why_not"]
 
 _DAY = 86400  # seconds
 _LIMIT = 512 << 20  # bytes of libraries, of which the least recently used go
@@ -44,6 +44,34 @@ def build(
     it finds where they are now; `flags` come last. CompilerError if the compiler fails, with its
     messages, or if others can write to the folder.
     """
+    command, path, after = _described(source, include, libraries, flags)
+    if not _is_there(path):
+        with _locked(path.with_suffix(".c")) as alone:
+            if not _is_there(path):  # no other process has made it meanwhile
+                _compile(source, path, command, after, alone)
+        _remove_oldest(path.parent, path)
+    return path
+
+
+def find(
+    source: str,
+    *,
+    include: Iterable[str | os.PathLike[str]] = (),
+    libraries: Iterable[str | os.PathLike[str]] = (),
+    flags: Iterable[str] = (),
+) -> Path | None:
+    """Return the library that `build` would return; None if it would have to compile it."""
+    _, path, _ = _described(source, include, libraries, flags)
+    return path if _is_there(path) else None
+
+
+def _described(
+    source: str,
+    include: Iterable[str | os.PathLike[str]],
+    libraries: Iterable[str | os.PathLike[str]],
+    flags: Iterable[str],
+) -> tuple[list[str], Path, list[str]]:
+    """The command for a source, the path of its library, and what follows the source."""
     chosen = compiler()
     linked = [Path(library).resolve() for library in libraries]
     before = [*FLAGS, *machine_flags(), *(f"-I{os.fspath(path)}" for path in include), *flags]
@@ -54,14 +82,7 @@ def build(
     parts = [source, *chosen.command, chosen.identity, *before, *after, *stamps, processor()]
     key = "\0".join([*parts, ONNX_RUNTIME])
     name = hashlib.sha256(key.encode()).hexdigest()[:40]
-    place = folder()
-    path = place / f"{name}{suffix()}"
-    if not _is_there(path):
-        with _locked(place / f"{name}.c") as alone:
-            if not _is_there(path):  # no other process has made it meanwhile
-                _compile(source, path, [*chosen.command, *before], after, alone)
-        _remove_oldest(place, path)
-    return path
+    return [*chosen.command, *before], folder() / f"{name}{suffix()}", after
 
 
 def folder() -> Path:

@@ -263,7 +263,8 @@ class _Operator:
         ]
         for each in call.partials:
             kind = self.values.kind(each.y)
-            arguments = [place[each.y], f"(void *)({place[each.buffer]})", self._size(each.elements)]
+            arguments = [f"(void *)({place[b]})" for b in (each.y, each.buffer)]
+            arguments.append(self._size(each.elements))
             arguments += [f"q{k}", self._size(each.count)]
             lines.append(f"combine_{each.how}_{kind}({', '.join(arguments)});")
         return lines
