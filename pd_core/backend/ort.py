@@ -274,8 +274,9 @@ class OrtProgram:
                 options: dict[str, Any] = {"plan": plan, "libraries": ()}
                 options["without"] = unwanted_optimizers(part.lowered, device)
                 if fused:
-                    options["libraries"] = fuse(part.lowered, part.equal)
-                model = part.lowered.model.SerializeToString()
+                    model, options["libraries"] = fuse(part.lowered, part.equal)
+                else:
+                    model = part.lowered.model.SerializeToString()
                 self.sessions.append(open_session(model, device, **options))
             except CompilerError:
                 raise

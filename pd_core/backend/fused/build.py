@@ -27,6 +27,7 @@ except ImportError:  # Windows
 __all__ = ["available", "build", "compiler", "find", "folder", "why_not"]
 
 _DAY = 86400  # seconds
+_DATA = ".program"
 _LIMIT = 512 << 20  # bytes of libraries, of which the least recently used go
 _SWITCH = "the kernels are compiled because of fused=True, pd.fused() or PD_FUSE=1"
 
@@ -62,6 +63,45 @@ def find(
 ) -> Path | None:
     """Return the library that `build` would return; None if it would have to compile it."""
     _, path, _ = _described(source, include, libraries, flags)
+    return path if _is_there(path) else None
+
+
+def toolchain(
+    *,
+    include: Iterable[str | os.PathLike[str]] = (),
+    libraries: Iterable[str | os.PathLike[str]] = (),
+    flags: Iterable[str] = (),
+) -> str:
+    """Return a digest of what decides what `build` makes of a source."""
+    return _described("", include, libraries, flags)[1].stem
+
+
+def keep(name: str, data: bytes) -> None:
+    """Keep data in the folder under a name, which is there completely or not at all."""
+    path = folder() / f"{name}{_DATA}"
+    partial = partial_path(str(path))
+    with suppress(OSError):  # it is made again where it is missing
+        try:
+            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        finally:
+            with suppress(FileNotFoundError):
+                os.remove(partial)
+
+
+def kept(name: str) -> bytes | None:
+    """Return the data that `keep` was given, None if it is not there."""
+    path = folder() / f"{name}{_DATA}"
+    return path.read_bytes() if _is_there(path) else None
+
+
+def library(name: str) -> Path | None:
+    """Return the library of this name in the folder, None if it is not there."""
+    path = folder() / name
     return path if _is_there(path) else None
 
 
@@ -136,7 +176,7 @@ def _check_private(path: Path) -> None:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a library; if so, it is noted as used now."""
+    """Whether a library or data are there; if so, they are noted as used now."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -238,7 +278,7 @@ def _remove_oldest(place: Path, but: Path) -> None:
             status = entry.stat()
             if is_partial(entry.name) and status.st_mtime < time.time() - _DAY:
                 os.remove(entry.path)
-            elif entry.name.endswith(suffix()) and entry.path != str(but):
+            elif entry.name.endswith((suffix(), _DATA)) and entry.path != str(but):
                 found.append((status.st_mtime, status.st_size, entry.path))
     total = but.stat().st_size + sum(size for _, size, _ in found)
     for _, size, old in sorted(found):

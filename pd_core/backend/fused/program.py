@@ -1,8 +1,12 @@
 """Fusion of a program: its operators are replaced by kernels, whose libraries are built."""
 
+import hashlib
+import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ from onnx import ModelProto, helper
 from ...graph.variable import Dim
 from ..lowering import Lowered
 from . import fusion
-from .build import build
+from .build import build, keep, kept, library, toolchain
 
 Kinds = dict[str, tuple[int, tuple[Dim, ...]]]  # value name -> (ONNX element type, sizes)
 Equal = Sequence[tuple[Dim, Dim]]  # pairs of sizes that are equal at run time
@@ -25,32 +29,95 @@ class Fuser:
     of a domain of its own, and returns their C source, None if there are none, and statistics. The
     name of each has that of an operator that it replaces, alone or between slashes or spaces: the
     line of that is the one that errors and profiles name. `options()` are more arguments of
-    `build`; it is called when there is a source.
+    `build`. What `fuse` does follows from its arguments and the files of its folder alone.
     """
 
     fuse: Callable[[ModelProto, Kinds, Equal], tuple[str | None, Any]]
     options: Callable[[], dict[str, Any]] = dict
 
 
+_LARGEST = 1 << 24  # bytes of a model, beyond which it is not kept
 # in the order in which they choose their operators
 FUSERS: list[Fuser] = [Fuser(fusion.fuse)]
 
 
-def fuse(lowered: Lowered, equal: Equal) -> list[Path]:
-    """Replace operators of a program by kernels; return the libraries of these.
+def fuse(lowered: Lowered, equal: Equal) -> tuple[bytes, list[Path]]:
+    """Return a program with kernels in the place of operators, as a model, and their libraries.
 
-    CompilerError if they cannot be compiled.
+    What it becomes is kept in the folder of libraries, for the same program in another process.
+    CompilerError if the kernels cannot be compiled.
     """
-    kinds: Kinds = {
-        name: (helper.np_dtype_to_tensor_dtype(v.dtype), tuple(v.dims))
-        for name, v in lowered.values.items()
-    }
+    kinds, equal = _canonical(lowered, equal)
+    model = lowered.model.SerializeToString()
+    if len(model) > _LARGEST:
+        libraries = _fuse(lowered.model, kinds, equal)
+        return lowered.model.SerializeToString(), libraries
+    name = _digest(model, kinds, equal)
+    found = _remembered(name)
+    if found is None:
+        libraries = _fuse(lowered.model, kinds, equal)
+        found = lowered.model.SerializeToString(), libraries
+        names = [path.name for path in libraries]
+        keep(name, json.dumps(names).encode() + b"\n" + found[0])
+    return found
+
+
+def _fuse(model: ModelProto, kinds: Kinds, equal: Equal) -> list[Path]:
+    """Replace operators of a model; return the libraries of the kernels."""
     libraries = []
     for fuser in FUSERS:
-        source, _ = fuser.fuse(lowered.model, kinds, equal)
+        source, _ = fuser.fuse(model, kinds, equal)
         if source is not None:
             libraries.append(build(source, **fuser.options()))
     return libraries
+
+
+def _canonical(lowered: Lowered, equal: Equal) -> tuple[Kinds, Equal]:
+    """The types of all values, and pairs of sizes that are equal, with names of sizes in order.
+
+    Sizes without a name are numbered as they are made: in another process they have other names.
+    """
+    names: dict[Dim, str] = {}
+
+    def named(d: Dim) -> Dim:
+        return d if isinstance(d, int) else names.setdefault(d, f"s{len(names)}")
+
+    kinds = {
+        name: (helper.np_dtype_to_tensor_dtype(v.dtype), tuple([named(d) for d in v.dims]))
+        for name, v in lowered.values.items()
+    }
+    return kinds, [(named(a), named(b)) for a, b in equal]
+
+
+def _digest(model: bytes, kinds: Kinds, equal: Equal) -> str:
+    """A digest of all that decides what a program becomes."""
+    parts = [repr(kinds), repr(equal)]
+    for fuser in FUSERS:
+        module = sys.modules[fuser.fuse.__module__]
+        parts += [_sources(str(Path(str(module.__file__)).parent)), module.__name__]
+        parts.append(toolchain(**fuser.options()))
+    return hashlib.sha256(model + "\0".join(parts).encode()).hexdigest()[:40]
+
+
+@cache
+def _sources(folder: str) -> str:
+    """A digest of the code of fusers, which a checkout may change without another version."""
+    paths = [p for p in Path(folder).iterdir() if p.suffix in (".py", ".c")]
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _remembered(name: str) -> tuple[bytes, list[Path]] | None:
+    """What a program has become before; None if it, or one of its libraries, is not there."""
+    data = kept(name)
+    if data is None:
+        return None
+    names, _, model = data.partition(b"\n")
+    libraries = [library(each) for each in json.loads(names)]
+    there = [path for path in libraries if path is not None]
+    return (model, there) if len(there) == len(libraries) else None
 
 
 def member_of(name: str, names: Iterable[str]) -> str:

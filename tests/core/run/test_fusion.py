@@ -218,6 +218,7 @@ HASHED = """
 import hashlib, sys
 import pd_core as pd
 from pd_core.backend.fused import program
+program.kept = lambda name: None
 program.build = lambda source: print(hashlib.sha256(source.encode()).hexdigest()) or sys.exit()
 x = pd.Variable([None, 8])
 cost = pd.reduce_mean(pd.square(pd.fc(pd.gelu(pd.fc(x, size=16)), size=1)))
