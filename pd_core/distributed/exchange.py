@@ -328,7 +328,7 @@ class Plan:
         self.process, options = process, process.settings
         self.compared = False  # whether the ranks have compared all of its variables
         is_exact = options.check_every is not None
-        told = f"{options}, {rounding}" if is_exact else str(options)
+        told = [str(options), *([rounding] if is_exact else [])]
         self.description = described(updates, gradients, told, is_exact)
         self.comparison = Comparison(updates, gradients, fed, own)
         by_rows = [w for w, g in gradients.items() if isinstance(g, tuple)]

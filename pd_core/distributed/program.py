@@ -18,7 +18,7 @@ Gradients = Mapping[Variable, Any]  # {parameter: its gradient, or the rows and 
 
 
 def described(
-    updates: Sequence[Update], gradients: Gradients, options: str, is_exact: bool
+    updates: Sequence[Update], gradients: Gradients, options: Sequence[str], is_exact: bool
 ) -> Description:
     """Return the Description of a training step: what it exchanges, reads and computes.
 
@@ -27,7 +27,8 @@ def described(
     sizes of feeds that are not known before a batch comes, or names of slots.
     """
     program = _Program(is_exact)
-    program.add(options)
+    for text in options:
+        program.add(text)
     for number, (w, g) in enumerate(gradients.items()):
         form = "rows of " if isinstance(g, tuple) else ""
         form = form if not w.is_shard else "rows of the sharded table "

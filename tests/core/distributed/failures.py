@@ -8,6 +8,7 @@ import numpy as np
 
 import pd_core as pd
 from pd_core import distributed
+from pd_core.backend.fused.build import available
 from pd_core.distributed import buffers, process
 
 
@@ -152,7 +153,14 @@ def error():
     step()
 
 
+def kernels():
+    with pd.fused(distributed.rank() == 1):
+        step()
+
+
 DISAGREEMENTS = shapes, parameters, feeds, operators, places, reductions, weights, values
+if available():  # a C compiler
+    DISAGREEMENTS += (kernels,)
 
 
 def caught():

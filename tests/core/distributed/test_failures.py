@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from pd_core.backend.fused.build import available
 from tests.core.distributed import jobs
 from tests.core.distributed.failures import DISAGREEMENTS
 
@@ -36,8 +37,15 @@ def test_a_disagreement_is_told_on_all_ranks(caught, name, words):
     assert all(words in text for _, text in lines)
 
 
+@pytest.mark.skipif(not available(), reason="there is no C compiler here")
+def test_ranks_agree_on_fused_kernels(caught):
+    lines = re.findall(r"<kernels> (\d): (.*)", caught)
+    assert sorted(rank for rank, _ in lines) == ["0", "1"]
+    assert all("rank 1 has fused=True; rank 0 has fused=False" in text for _, text in lines)
+
+
 def test_training_goes_on_after_a_disagreement(caught):
-    assert len(DISAGREEMENTS) == 8
+    assert len(DISAGREEMENTS) == 8 + available()
     assert sorted(re.findall(r"<end> (.*)", caught)) == ["0: 2", "1: 2"]
 
 
