@@ -8,7 +8,7 @@ import pytest
 import pd_core as pd
 import pd_v2 as paddle
 from pd_core.backend.fused.build import available
-from pd_core.training import Data, Device, TrainStep
+from pd_core.training import Counter, Data, Device, ForwardBackward, Update
 from pd_v2.runner import command_line
 from tests.core.training import resuming
 from tests.v2.runner import resuming as resuming_v2
@@ -22,8 +22,8 @@ def items():
     cost = pd.reduce_mean(pd.square(pd.fc(hidden, size=1) - label))
     rng = np.random.default_rng(1)
     batches = [(rng.random((3, 4), np.float32), rng.random((3, 1), np.float32)) for _ in range(3)]
-    step = pd.AdamOptimizer(1e-2).minimize(cost)
-    return [Device(), Data(batches, [x, label]), TrainStep(cost, step)]
+    data = Data(batches, [x, label])
+    return [Device(), Counter(), data, ForwardBackward(cost), Update(pd.AdamOptimizer(1e-2))]
 
 
 def test_a_runner_goes_on_to_the_bit(tmp_path):
