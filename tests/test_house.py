@@ -56,6 +56,7 @@ EXTENSIONS = (
     *("pd_core.training", "pd_core.training.checkpoint", "pd_core.training.evaluate"),
     *("pd_core.training.generators", "pd_core.training.positions", "pd_core.training.ranks"),
     "pd_core.training.precision",
+    "pd_core.training.stacking",
     *("pd_core.run.states", "pd_core.run.undo"),  # with which states are checked and taken back
     "pd_core.ops.mode",  # with which a generator is built for inference alone
 )

@@ -133,6 +133,9 @@ WRITES = {
     # C sources for the compiler, in the folder of libraries
     "pd_core.backend.fused.build: os.open(path, flags, 384)": "a source, which is a lock",
     "pd_core.backend.fused.build: .write_text(source, encoding='utf-8')": "the library is renamed",
+    "pd_core.backend.fused.build: "
+    "os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 384)": "renamed at its end",
+    "pd_core.backend.fused.build: os.fdopen(handle, 'wb')": "renamed at its end",
     # downloads, which are resumed: what has arrived stays
     "pd_v2.dataset.transfer: "
     "builtins.open(partial, 'ab' if have else 'wb', opener=_open_plain)": "renamed at its end",

@@ -83,7 +83,7 @@ def _canonical(lowered: Lowered, equal: Equal) -> tuple[Kinds, Equal]:
         return d if isinstance(d, int) else names.setdefault(d, f"s{len(names)}")
 
     kinds = {
-        name: (helper.np_dtype_to_tensor_dtype(v.dtype), tuple([named(d) for d in v.dims]))
+        name: (int(helper.np_dtype_to_tensor_dtype(v.dtype)), tuple([named(d) for d in v.dims]))
         for name, v in lowered.values.items()
     }
     return kinds, [(named(a), named(b)) for a, b in equal]
