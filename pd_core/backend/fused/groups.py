@@ -60,7 +60,8 @@ class Made:
 
     def node(self, name: str, results: Iterable[str]) -> NodeProto:
         """Return the node."""
-        outputs = list(results) + ([f"{name}/scratch"] if self.has_scratch else [])
+        outputs = list(results)
+        outputs += [f"{outputs[0]}/scratch"] if self.has_scratch else []
         return NodeProto(
             name=name, op_type=self.name, domain=DOMAIN, input=self.inputs, output=outputs
         )
@@ -104,6 +105,11 @@ class _Operator:
         self.body, self.values, self.library = body, body.values, library
         self.names: dict[str, str] = {}  # of sizes
         self.outputs = [y for y in body.stored if y in body.wanted]
+        self.users: dict[str, set[int]] = {}  # of buffers, the loops that read or write them
+        for loop in body.loops:
+            for s in loop.statements:
+                for view in (s.written, *(read[0] for read in s.reads if read is not None)):
+                    self.users.setdefault(view.buffer, set()).add(id(loop))
         self.segments = segments(body.loops)
         self.calls = [self._function(s) for s in self.segments]
 
@@ -123,7 +129,7 @@ class _Operator:
             for name, own in call.given.scratches.items():
                 text = f"{self._size(own.elements)} * {BYTES[own.kind]} * q{k}"
                 scratch.append((name, text))
-        offsets = [f"int64_t total = 0;"] if scratch else []
+        offsets = ["int64_t total = 0;"] if scratch else []
         for j, (name, text) in enumerate(scratch):
             offsets.append(f"const int64_t o{j} = total; total += ({text} + {_ALIGNED - 1}) / {_ALIGNED} * {_ALIGNED};")
             place[name] = f"(char *)b[{len(buffers)}] + o{j}"
@@ -148,7 +154,7 @@ class _Operator:
         if scratch:
             k = len(self.outputs)
             head.append(f"TRY(output(c, {k}, (int64_t[]){{total}}, 1, &b[{len(buffers)}]));")
-        text = "static Status *@(void *none, Context *c) {\n  (void)none;\n"
+        text = "__attribute__((cold)) static Status *@(void *none, Context *c) {\n  (void)none;\n"
         text += "".join(f"  {line}\n" for line in [*head, *lines, "return 0;"]) + "}\n"
         kinds = [values.kind(b) for b in buffers] + [_BYTE] * bool(scratch)
         outputs = len(self.outputs) + bool(scratch)
@@ -230,11 +236,9 @@ class _Operator:
                         leads = bool(axes) and dims[axes[0]] == segment.extent
                         leads = leads and stride == strides(dims)[axes[0]] and not offset
                         found[b] = found.get(b, True) and leads and stride != ZERO
-        for loop in self.body.loops:
-            if id(loop) not in inside:
-                for s in loop.statements:
-                    for view, _ in [*filter(None, s.reads), (s.written, s.along)]:
-                        found.pop(view.buffer, None)
+        for b in list(found):
+            if not self.users[b] <= inside:
+                del found[b]
         rows = {}
         for b, own in found.items():
             if own and b not in self.body.wanted:

@@ -11,7 +11,7 @@ _FEW = 64  # elements; loops over so few are one, whatever they read
 _MOST = 48  # statements of a loop, of which each may keep a register
 
 
-@dataclass
+@dataclass(eq=False)
 class Statement:
     """What a loop does with one element: `how` is "map", or that of a reduction.
 
@@ -32,7 +32,7 @@ class Statement:
     at: Size | None = None  # the stride of the first input along the axis that the second tells
 
 
-@dataclass
+@dataclass(eq=False)
 class Loop:
     """Statements for each element of a shape; or one product for each matrix of a batch."""
 
