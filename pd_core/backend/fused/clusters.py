@@ -60,7 +60,8 @@ def clusters(
     for k in range(len(nodes)):
         if fits[k]:
             groups[find(k)].append(k)
-    found, beside = [], defaultdict(list)
+    found: list[list[int]] = []
+    beside: dict[int, list[int]] = defaultdict(list)
     for members in groups.values():
         if all(small[k] for k in members):
             beside[level[members[0]]] += members

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from .arguments import Arguments
 from .loops import Body, Loop
 from .nests import Nest, Partial, _term
@@ -10,8 +12,6 @@ from .operators import FLOAT, literal
 from .segments import Segment
 from .sizes import ONE, ZERO, Size, product
 from .steps import Unfit
-
-import numpy as np
 
 
 @dataclass
@@ -61,13 +61,17 @@ def function(body: Body, segment: Segment, rows: Mapping[str, Size]) -> Function
                 work.append((nest.cost, product(*each.dims)))
             lines += ["  {", *("    " + line for line in found), "  }"]
         lines.append("}")
-    text = "static void @(void *const *p, const int64_t *n, int64_t lo, int64_t hi, int64_t part) {\n"
+    text = (
+        "static void @(void *const *p, const int64_t *n, int64_t lo, int64_t hi, int64_t part) {\n"
+    )
     text += "".join(f"  {line}\n" for line in [*given.declared(), *head, *lines]) + "}\n"
     return Function(text, given, rounds, work, partials, block)
 
 
 def _product_work(loop: Loop) -> tuple[float, Size]:
-    view, _ = loop.statements[0].reads[0]
+    read = loop.statements[0].reads[0]
+    assert read is not None
+    view = read[0]
     return 0.25, product(*loop.dims, view.dims[-1])
 
 
@@ -90,7 +94,9 @@ def _batched(body, loop, given, outer, batch, name):
     lines, terms = [], [(outer, name)]
     for k in batch:
         inner = given.fresh("b")
-        lines.append(f"for (int64_t {inner} = 0; {inner} < {given.number(loop.dims[k])}; {inner}++)")
+        lines.append(
+            f"for (int64_t {inner} = 0; {inner} < {given.number(loop.dims[k])}; {inner}++)"
+        )
         terms.append((k, inner))
     return [*lines, "  " + _call(body, loop, given, terms, "", False)]
 

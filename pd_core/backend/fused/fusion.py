@@ -12,7 +12,7 @@ from . import operators
 from .clusters import clusters, needed, ordered, reads
 from .groups import DOMAIN, Library, make
 from .loops import inputs_of
-from .sizes import Dim, Kind, Values, estimate, product
+from .sizes import Dim, Dims, Kind, Values, estimate, product
 from .steps import Step, Unfit, is_cheap, steps
 
 _SMALL = 1 << 14  # elements of a value, up to which groups that share nothing are one
@@ -43,7 +43,9 @@ def fuse(
     fuser = _Fuser(values, library, statistics)
     for v in model.graph.input:
         if v.name in values:
-            fuser.sources |= {d[1][0]: v.name for d in values.dims(v.name) if len(d[1]) == d[0] == 1}
+            fuser.sources |= {
+                d[1][0]: v.name for d in values.dims(v.name) if len(d[1]) == d[0] == 1
+            }
     fuser.graph(model.graph)
     if not library.groups:
         return None, statistics
@@ -124,7 +126,7 @@ class _Fuser:
 
     def _measure_inputs(self, graph):
         """Let shapes be those of inputs, where these have the same: then nothing waits for more."""
-        same = {}
+        same: dict[Dims, str] = {}
         for v in graph.input:
             if v.name in self.values:
                 same.setdefault(self.values.dims(v.name), v.name)
@@ -149,7 +151,8 @@ class _Fuser:
         for node in nodes:
             for x in reads(node):
                 readers[x].append(node)
-        result, copies = [], {}
+        result: list[NodeProto] = []
+        copies: dict[str, str] = {}
         for node in reversed(nodes):
             own = []
             is_view = node.op_type in operators.VIEWS and len(node.output) == 1
@@ -253,7 +256,7 @@ class _Attempt:
         """
         inside = [self.nodes[k] for k in members if not is_cheap(self.nodes[k])]
         ops = [node.op_type for node in inside]
-        if len(ops) < 2 or ops == ["Add", "Relu"] and self._adds_bias(inside[0]):
+        if len(ops) < 2 or (ops == ["Add", "Relu"] and self._adds_bias(inside[0])):
             return False
         large = [node for node in inside if not self._is_small(node, _FEW)]
         return not large or any(node.op_type not in operators.REDUCTIONS for node in large)

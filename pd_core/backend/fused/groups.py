@@ -10,7 +10,7 @@ from .functions import Function, function
 from .loops import Body
 from .operators import BYTES, C_TYPES
 from .segments import Segment, pattern, segments
-from .sizes import ONE, ZERO, Size, Values, product, strides
+from .sizes import ONE, ZERO, Dims, Size, Values, product, strides
 from .steps import Look, Map, Step, Unfit
 
 DOMAIN = "pd.fused"
@@ -39,7 +39,9 @@ class Library:
 
     def source(self, prelude: str) -> str:
         """Return the whole C source."""
-        texts = [(text, name) for all_ in (self.functions, self.groups) for text, name in all_.items()]
+        texts = [
+            (text, name) for all_ in (self.functions, self.groups) for text, name in all_.items()
+        ]
         rows = [f"{name}_row" for name in self.groups.values()]
         table = "static Op ops[] = {" + ", ".join(rows) + "};"
         parts = [prelude, *(text.replace("@", name) for text, name in texts), table]
@@ -131,7 +133,9 @@ class _Operator:
                 scratch.append((name, text))
         offsets = ["int64_t total = 0;"] if scratch else []
         for j, (name, text) in enumerate(scratch):
-            offsets.append(f"const int64_t o{j} = total; total += ({text} + {_ALIGNED - 1}) / {_ALIGNED} * {_ALIGNED};")
+            offsets.append(
+                f"const int64_t o{j} = total; total += ({text} + {_ALIGNED - 1}) / {_ALIGNED} * {_ALIGNED};"
+            )
             place[name] = f"(char *)b[{len(buffers)}] + o{j}"
         for k, call in enumerate(self.calls):
             lines += self._call(k, call, place)
@@ -150,7 +154,9 @@ class _Operator:
         for k, y in enumerate(self.outputs):
             dims = ", ".join(self._size(s) for s in values.dims(y)) or "0"
             rank = len(values.dims(y))
-            head.append(f"TRY(output(c, {k}, (int64_t[]){{{dims}}}, {rank}, &b[{len(body.inputs) + k}]));")
+            head.append(
+                f"TRY(output(c, {k}, (int64_t[]){{{dims}}}, {rank}, &b[{len(body.inputs) + k}]));"
+            )
         if scratch:
             k = len(self.outputs)
             head.append(f"TRY(output(c, {k}, (int64_t[]){{total}}, 1, &b[{len(buffers)}]));")
@@ -194,7 +200,9 @@ class _Operator:
     def _sizes(self) -> list[str]:
         """The lines that read the sizes of the inputs, and check them."""
         inputs = [(k, self.values.dims(x)) for k, x in enumerate(self.body.inputs)]
-        first, rest, lines = [], [], []
+        first: list[tuple[int, Dims]] = []
+        rest: list[tuple[int, Dims]] = []
+        lines: list[str] = []
         known: set[str] = set()
         for k, dims in inputs:  # those that give names of sizes come first
             fresh = {d[1][0] for d in dims if d[0] == 1 and len(d[1]) == 1} - known
@@ -248,7 +256,9 @@ class _Operator:
         return rows
 
     def _rounds(self, k: int, call: Function) -> list[str]:
-        work = " + ".join(f"{cost / 4:g} * {self._size(s).replace(' * ', ' * (double)')}" for cost, s in call.work)
+        work = " + ".join(
+            f"{cost / 4:g} * {self._size(s).replace(' * ', ' * (double)')}" for cost, s in call.work
+        )
         return [
             f"const int64_t c{k} = {self._size(call.rounds)};",
             f"const int64_t t{k} = step_of(c{k}, {work}, {call.block}), q{k} = parts_of(c{k}, t{k});",

@@ -152,8 +152,7 @@ class Body:
             batch = View(view.buffer, view.dims[:-2], view.strides[:-2], view.offset)
             lack = len(dims) - len(view.dims)
             along = [ZERO] * lack + [
-                s if d != ONE else ZERO
-                for d, s in zip(batch.dims, batch.strides, strict=True)
+                s if d != ONE else ZERO for d, s in zip(batch.dims, batch.strides, strict=True)
             ]
             reads.append((view, (*along, *view.strides[-2:])))
             loop.buffers.add(view.buffer)

@@ -239,7 +239,7 @@ class Nest:
         while first and reduced[first - 1]:
             first -= 1
         alone = self.axis is None
-        over_rows = reduced[0] if alone else statement.along[self.axis] == ZERO
+        over_rows = reduced[0] if self.axis is None else statement.along[self.axis] == ZERO
         if not count and not over_rows:
             self._inner.append(f"*({self._place(access, 0)}) = {text};")
             return

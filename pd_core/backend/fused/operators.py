@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-FLOAT, DOUBLE, BOOL = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.BOOL
+FLOAT, DOUBLE, BOOL = (int(TensorProto.FLOAT), int(TensorProto.DOUBLE), int(TensorProto.BOOL))
+INT32, INT64 = int(TensorProto.INT32), int(TensorProto.INT64)
 FLOATS = {FLOAT, DOUBLE}
-INTS = {TensorProto.INT32, TensorProto.INT64}
+INTS = {INT32, INT64}
 C_TYPES: Mapping[int, str] = {
     FLOAT: "float",
     DOUBLE: "double",
-    TensorProto.INT32: "int32_t",
-    TensorProto.INT64: "int64_t",
+    INT32: "int32_t",
+    INT64: "int64_t",
     BOOL: "uint8_t",
 }
-BYTES = {FLOAT: 4, DOUBLE: 8, TensorProto.INT32: 4, TensorProto.INT64: 8, BOOL: 1}
+BYTES = {FLOAT: 4, DOUBLE: 8, INT32: 4, INT64: 8, BOOL: 1}
 
 # operator: (the element types that it takes here, its expression)
 _SAME: dict[str, tuple[set[int], str]] = {
@@ -136,9 +137,9 @@ def _other(op, node, kinds, result, scalars):
         text, k = "{0}", 0
         most = np.finfo(np.float32 if first == FLOAT else np.float64).max
         # without a bound the runtime takes the largest number, which infinities are clipped to
-        for kind, sign, bound in zip((*kinds[1:], 0, 0), "<>", (-most, most), strict=False):
+        for kind, sign, number in zip((*kinds[1:], 0, 0), "<>", (-most, most), strict=False):
             k += bool(kind)
-            bound = f"{{{k}}}" if kind else literal(bound)
+            bound = f"{{{k}}}" if kind else literal(number)
             text = f"({text} {sign} {bound} ? {bound} : {text})"
         return text
     if op == "Cast":

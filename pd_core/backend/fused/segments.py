@@ -59,7 +59,8 @@ def segments(loops: Sequence[Loop]) -> list[Segment]:
         {j for b in loop.buffers for j, _ in writers.get(b, ()) if j != k}
         for k, loop in enumerate(loops)
     ]
-    remaining, done, found = list(range(len(loops))), set(), []
+    remaining, found = list(range(len(loops))), []
+    done: set[int] = set()
     while remaining:
         best = _joined(loops, remaining, done, needs, writers)
         found.append(Segment([(loops[k], axis) for k, axis in best]))
@@ -71,9 +72,9 @@ def segments(loops: Sequence[Loop]) -> list[Segment]:
 def _joined(loops, remaining, done, needs, writers):
     """The first loop that remains, with those that can run in the same rows."""
     first = loops[remaining[0]]
-    best = [(remaining[0], None)]
+    best: list[tuple[int, int | None]] = [(remaining[0], None)]
     for axis in _axes(first):
-        joined = {remaining[0]: axis}
+        joined: dict[int, int | None] = {remaining[0]: axis}
         extent = first.dims[axis]
         for k in remaining[1:]:
             inside = needs[k] & joined.keys()

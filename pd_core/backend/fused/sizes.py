@@ -19,7 +19,8 @@ _UNKNOWN = 64  # what a name is taken for where a size is estimated
 
 def product(*sizes: Size) -> Size:
     """Return the product of sizes."""
-    number, names = 1, []
+    number = 1
+    names: list[str] = []
     for n, more in sizes:
         number *= n
         names += more
@@ -41,7 +42,9 @@ def quotient(a: Size, b: Size) -> Size | None:
 def summed(parts: Sequence[Size]) -> Size | None:
     """Return the sum of sizes; None if it is no product."""
     names = {part[1] for part in parts if part[0]}
-    return (sum(part[0] for part in parts), *(names or {()})) if len(names) < 2 else None
+    if len(names) > 1:
+        return None
+    return sum(part[0] for part in parts), names.pop() if names else ()
 
 
 def strides(dims: Sequence[Size]) -> list[Size]:

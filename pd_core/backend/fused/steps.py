@@ -270,7 +270,10 @@ def _gather(node, values):
     axis = operators.attributes(node).get("axis", 0) % max(len(dims), 1)
     name, places = _places(node, x, index, axis, values)
     if node.op_type == "GatherElements":
-        if own[axis] == ONE and [*dims[:axis], *dims[axis + 1 :]] == [*own[:axis], *own[axis + 1 :]]:
+        if own[axis] == ONE and [*dims[:axis], *dims[axis + 1 :]] == [
+            *own[:axis],
+            *own[axis + 1 :],
+        ]:
             chosen = _between(values, y, "chosen", x)
             text = "({i} == {1} ? {0} : -0.0f)"
             pick = Map(chosen, text, [x, name], axis=axis)

@@ -80,7 +80,9 @@ def _reshaped(view: View, dims: Dims) -> View | None:
             return None
         found += [product(taken[-1][1], s) for s in strides(made)]
     rest = iter(found)
-    return View(view.buffer, dims, tuple(next(rest) if d != ONE else ZERO for d in dims), view.offset)
+    return View(
+        view.buffer, dims, tuple(next(rest) if d != ONE else ZERO for d in dims), view.offset
+    )
 
 
 def is_same_order(before: Dims, after: Dims) -> bool:

@@ -38,7 +38,9 @@ def kinds_of(model):
 def _kinds(graph):
     for v in (*graph.input, *graph.output, *graph.value_info):
         t = v.type.tensor_type
-        dims = [d.dim_param or (d.dim_value if d.HasField("dim_value") else None) for d in t.shape.dim]
+        dims = [
+            d.dim_param or (d.dim_value if d.HasField("dim_value") else None) for d in t.shape.dim
+        ]
         if t.HasField("shape") and None not in dims:
             yield v.name, (t.elem_type, tuple(dims))
     for node in graph.node:
@@ -119,7 +121,9 @@ def _error(expected, found, inputs):
     if expected.dtype.kind != "f":
         return float(np.mean(expected != found)) if expected.size else 0.0
     largest = [np.abs(x[np.isfinite(x)]).max(initial=0) for x in inputs if x.dtype.kind == "f"]
-    scale = max([np.abs(expected[np.isfinite(expected)]).max(initial=1e-30), 0.01 * max(largest, default=0)])
+    scale = max(
+        [np.abs(expected[np.isfinite(expected)]).max(initial=1e-30), 0.01 * max(largest, default=0)]
+    )
     with np.errstate(invalid="ignore"):
         apart = np.abs(expected.astype(np.float64) - found)
     same = (expected == found) | (np.isnan(expected) & np.isnan(found))

@@ -34,9 +34,18 @@ INPUTS = {
 }
 AXES = {(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)}
 CONSTANTS = {"axes" + "".join(map(str, axes)): np.array(axes) for axes in sorted(AXES)}
-CONSTANTS |= {"channels": np.array([0, 2, 3]), "eps": np.float32(1e-5), "flattened": np.array([-1, 120])}
+CONSTANTS |= {
+    "channels": np.array([0, 2, 3]),
+    "eps": np.float32(1e-5),
+    "flattened": np.array([-1, 120]),
+}
 CONSTANTS |= {"both": np.array([-1]), "thirds": np.array([10, 20, 10]), "half": np.float32(0.5)}
-CONSTANTS |= {"one": np.array([1]), "start": np.array([3]), "end": np.array([30]), "last": np.array([2])}
+CONSTANTS |= {
+    "one": np.array([1]),
+    "start": np.array([3]),
+    "end": np.array([30]),
+    "last": np.array([2]),
+}
 CONSTANTS |= {"ones": np.ones(40, np.float32), "n140": np.array([0, 4, 10, 3])}
 
 
@@ -47,18 +56,30 @@ def _reductions():
         for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"):
             for keep in (0, 1):
                 r = f"{op}{name}{keep}"
-                yield r, [
-                    N("Mul", ["x", "y"], [f"{r}p"]),
-                    N(op, [f"{r}p", name], [f"{r}r"], keepdims=keep),
-                    N("Mul", [f"{r}r", "half"], [f"{r}s"]),
-                    *([N("Sub", [f"{r}p", f"{r}s"], [f"{r}t"])] if keep else []),
-                ], [f"{r}s", *([f"{r}t"] if keep else [])]
+                yield (
+                    r,
+                    [
+                        N("Mul", ["x", "y"], [f"{r}p"]),
+                        N(op, [f"{r}p", name], [f"{r}r"], keepdims=keep),
+                        N("Mul", [f"{r}r", "half"], [f"{r}s"]),
+                        *([N("Sub", [f"{r}p", f"{r}s"], [f"{r}t"])] if keep else []),
+                    ],
+                    [f"{r}s", *([f"{r}t"] if keep else [])],
+                )
 
 
 CASES = [
     *_reductions(),
-    ("softmax", [N("Add", ["x", "row"], ["sm0"]), N("Softmax", ["sm0"], ["sm1"], axis=-1)], ["sm1"]),
-    ("softmax1", [N("Add", ["x", "row"], ["sn0"]), N("Softmax", ["sn0"], ["sn1"], axis=1)], ["sn1"]),
+    (
+        "softmax",
+        [N("Add", ["x", "row"], ["sm0"]), N("Softmax", ["sm0"], ["sm1"], axis=-1)],
+        ["sm1"],
+    ),
+    (
+        "softmax1",
+        [N("Add", ["x", "row"], ["sn0"]), N("Softmax", ["sn0"], ["sn1"], axis=1)],
+        ["sn1"],
+    ),
     (
         "logsoftmax",
         [N("Add", ["x", "y"], ["ls0"]), N("LogSoftmax", ["ls0"], ["ls1"], axis=-1)],
@@ -110,7 +131,11 @@ CASES = [
     ),
     (
         "products of sums",
-        [N("Exp", ["x"], ["ps0"]), N("MatMul", ["ps0", "ones"], ["ps1"]), N("Log", ["ps1"], ["ps2"])],
+        [
+            N("Exp", ["x"], ["ps0"]),
+            N("MatMul", ["ps0", "ones"], ["ps1"]),
+            N("Log", ["ps1"], ["ps2"]),
+        ],
         ["ps2"],
     ),
     (
@@ -249,7 +274,9 @@ def test_bits_repeat(programs, results):
 def test_sums_are_as_accurate_as_those_of_double(results):
     feeds, expected, found = results[300]
     true = np.exp(feeds["wide"].astype(np.float64)).sum(0)
-    assert np.abs(found["w1"] / true - 1).max() <= max(2e-7, np.abs(expected["w1"] / true - 1).max())
+    assert np.abs(found["w1"] / true - 1).max() <= max(
+        2e-7, np.abs(expected["w1"] / true - 1).max()
+    )
 
 
 @pytest.mark.parametrize("name, value", [("label", 7), ("label", -8), ("ids", 11), ("places", 33)])
@@ -284,9 +311,14 @@ def test_bodies_of_loops():
         [helper.make_tensor_value_info(k, FLOAT, ["n", 8]) for k in ("next", "out")],
     )
     branch = [N("Exp", ["last"], ["e"]), N("Add", ["e", "w"], ["yes"])]
-    then = helper.make_graph(branch, "then", [], [helper.make_tensor_value_info("yes", FLOAT, ["n", 8])])
+    then = helper.make_graph(
+        branch, "then", [], [helper.make_tensor_value_info("yes", FLOAT, ["n", 8])]
+    )
     other = helper.make_graph(
-        [N("Neg", ["last"], ["no"])], "else", [], [helper.make_tensor_value_info("no", FLOAT, ["n", 8])]
+        [N("Neg", ["last"], ["no"])],
+        "else",
+        [],
+        [helper.make_tensor_value_info("no", FLOAT, ["n", 8])],
     )
     nodes = [
         N("Scan", ["start", "xs"], ["last", "all"], body=body, num_scan_inputs=1),
@@ -294,7 +326,9 @@ def test_bodies_of_loops():
     ]
     inputs = {"start": (FLOAT, ["n", 8]), "xs": (FLOAT, [5, "n", 8]), "w": (FLOAT, [8])}
     model = model_of(nodes, inputs | {"is": (TensorProto.BOOL, [])}, ["all", "y"])
-    kinds = kinds_of(model) | {k: (FLOAT, ("n", 8)) for k in ("hw", "sum", "next", "last", "e", "yes")}
+    kinds = kinds_of(model) | dict.fromkeys(
+        ("hw", "sum", "next", "last", "e", "yes"), (FLOAT, ("n", 8))
+    )
     changed, library = fused(model, kinds)
     rng = np.random.default_rng(0)
     draw = lambda *dims: rng.normal(0, 1, dims).astype(np.float32)  # noqa: E731
@@ -302,7 +336,12 @@ def test_bodies_of_loops():
     expected, found = run(model, feeds), run(changed, feeds, library)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-6, atol=1e-6)
-    inside = [a.g.node[0].domain for node in changed.graph.node for a in node.attribute if a.type == a.GRAPH]
+    inside = [
+        a.g.node[0].domain
+        for node in changed.graph.node
+        for a in node.attribute
+        if a.type == a.GRAPH
+    ]
     assert inside.count(DOMAIN) == 2
 
 
@@ -318,8 +357,16 @@ def test_groups_are_convex():
         groups = clusters(nodes, [node.input for node in nodes], fits, [False] * 30)
         owner = {k: g for g, members in enumerate(groups) for k in members}
         joined = [
-            N("Group", [x for k in members for x in nodes[k].input if owner.get(int(x[1:] or -1) if x != "in" else -1) != g],
-              [y for k in members for y in nodes[k].output])
+            N(
+                "Group",
+                [
+                    x
+                    for k in members
+                    for x in nodes[k].input
+                    if owner.get(int(x[1:] or -1) if x != "in" else -1) != g
+                ],
+                [y for k in members for y in nodes[k].output],
+            )
             for g, members in enumerate(groups)
         ]
         rest = [node for k, node in enumerate(nodes) if k not in owner]

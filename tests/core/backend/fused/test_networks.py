@@ -53,7 +53,9 @@ def recorded(monkeypatch):
         part = self.part
         values = {name: np.array(feeds[k]) for k, name in part.feeds}
         values |= {name: handed[slot].numpy() for slot, name in part.given}
-        values |= {n: np.array(v.numpy()) for (_, n), v in zip(part.states, self.own_states, strict=True)}
+        values |= {
+            n: np.array(v.numpy()) for (_, n), v in zip(part.states, self.own_states, strict=True)
+        }
         if part.seed is not None:
             values[part.seed] = np.array(seed)
         found[id(part)] = part, (*part.recorded, values)
@@ -91,22 +93,30 @@ def perceptron():
 def attention():
     """Layer normalization and attention."""
     x = pd.Variable([None, 7, 16])
-    q, k, v = (pd.fc(pd.nn.LayerNorm(16)(x), size=16) for _ in range(3))
+    q, k, v = (pd.fc(pd.nn.LayerNorm()(x), size=16) for _ in range(3))
     weights = pd.softmax(q @ pd.transpose(k, [0, 2, 1]) * 0.25)
-    cost = pd.reduce_mean(pd.square(pd.nn.LayerNorm(16)(x + weights @ v)) * x)
+    cost = pd.reduce_mean(pd.square(pd.nn.LayerNorm()(x + weights @ v)) * x)
     rng = np.random.default_rng(0)
-    return cost, pd.MomentumOptimizer(0.1, 0.9), {x: rng.normal(0, 1, [3, 7, 16]).astype(np.float32)}
+    return (
+        cost,
+        pd.MomentumOptimizer(0.1, 0.9),
+        {x: rng.normal(0, 1, [3, 7, 16]).astype(np.float32)},
+    )
 
 
 def convolution():
     """Convolutions with batch normalization, a residual and pooling."""
     x = pd.Variable([None, 3, 8, 8])
-    y = pd.nn.Conv2D(3, 8, 3, padding=1)(x)
-    y = pd.relu(pd.nn.BatchNorm(8)(y))
-    y = pd.relu(y + pd.nn.BatchNorm(8)(pd.nn.Conv2D(8, 8, 3, padding=1)(y)))
+    y = pd.nn.Conv2d(8, 3, padding=1)(x)
+    y = pd.relu(pd.nn.BatchNorm2d()(y))
+    y = pd.relu(y + pd.nn.BatchNorm2d()(pd.nn.Conv2d(8, 3, padding=1)(y)))
     cost = pd.reduce_mean(pd.square(pd.reduce_mean(y, [2, 3])))
     rng = np.random.default_rng(0)
-    return cost, pd.MomentumOptimizer(0.1, 0.9), {x: rng.normal(0, 1, [4, 3, 8, 8]).astype(np.float32)}
+    return (
+        cost,
+        pd.MomentumOptimizer(0.1, 0.9),
+        {x: rng.normal(0, 1, [4, 3, 8, 8]).astype(np.float32)},
+    )
 
 
 def embeddings():

@@ -10,7 +10,22 @@ from tests.core.backend.fused.alone import fused, kinds_of, model_of, run
 
 pytestmark = pytest.mark.skipif(not available(), reason="there is no C compiler here")
 
-SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-40, 1e-38, -1.0, 1.0, 0.5, -0.5, 2.5, -3.5]
+SPECIAL = [
+    np.nan,
+    np.inf,
+    -np.inf,
+    0.0,
+    -0.0,
+    1e-45,
+    -1e-40,
+    1e-38,
+    -1.0,
+    1.0,
+    0.5,
+    -0.5,
+    2.5,
+    -3.5,
+]
 SPECIAL += [1e-5, -2e-4, 88.0, -88.0, 89.5, -104.0, 7.0, -9.0, 3e38, -3e38, 1.7, -0.3, 12.0]
 X = np.array([a for a in SPECIAL for _ in SPECIAL], np.float32)
 Y = np.array(SPECIAL * len(SPECIAL), np.float32)
