@@ -36,7 +36,8 @@ def clusters(
 ) -> list[list[int]]:
     """Return groups of operators that fit, by their indices in order; nodes come in order.
 
-    `needs` has the values that each reads, without those that it does not read in a group. Operators are in one group if values connect them, or if all of their groups are `small`.
+    `needs` has the values that each reads, without those that it does not read in a group.
+    Operators are in one group if values connect them, or if all of their groups are `small`.
     """
     makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
     before = [[makers[x] for x in names if x in makers] for names in needs]

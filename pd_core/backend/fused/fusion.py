@@ -101,7 +101,7 @@ class _Fuser:
     def _replaced(self, nodes, known, outside, rejected):
         """The nodes in place of those of groups, by index.
 
-        None if nodes are rejected which would read what no other node needs: once more without them.
+        None if nodes are rejected that would read what no other node needs: once more without.
         """
         found = {k: s for k, s in enumerate(known) if s is not None and k not in rejected}
         needs = [_read(found[k]) if k in found else reads(node) for k, node in enumerate(nodes)]

@@ -15,7 +15,6 @@ from .steps import Look, Map, Step, Unfit
 
 DOMAIN = "pd.fused"
 _BYTE = 2  # ONNX's number for uint8, of scratch memory
-_ALIGNED = 64  # bytes
 
 
 @dataclass
@@ -133,9 +132,7 @@ class _Operator:
                 scratch.append((name, text))
         offsets = ["int64_t total = 0;"] if scratch else []
         for j, (name, text) in enumerate(scratch):
-            offsets.append(
-                f"const int64_t o{j} = total; total += ({text} + {_ALIGNED - 1}) / {_ALIGNED} * {_ALIGNED};"
-            )
+            offsets.append(f"const int64_t o{j} = total; total += ALIGNED({text});")
             place[name] = f"(char *)b[{len(buffers)}] + o{j}"
         for k, call in enumerate(self.calls):
             lines += self._call(k, call, place)
@@ -261,7 +258,8 @@ class _Operator:
         )
         return [
             f"const int64_t c{k} = {self._size(call.rounds)};",
-            f"const int64_t t{k} = step_of(c{k}, {work}, {call.block}), q{k} = parts_of(c{k}, t{k});",
+            f"const int64_t t{k} = step_of(c{k}, {work}, {call.block});",
+            f"const int64_t q{k} = parts_of(c{k}, t{k});",
         ]
 
     def _call(self, k: int, call: Function, place: dict[str, str]) -> list[str]:

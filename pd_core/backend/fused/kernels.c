@@ -14,6 +14,7 @@ INLINE int64_t step_of(int64_t count, double work, int64_t block) {
   int64_t parts = wanted > MOST ? MOST : (int64_t)wanted, step = (count + parts - 1) / parts;
   return (step + block - 1) / block * block;
 }
+#define ALIGNED(bytes) (((bytes) + 63) / 64 * 64) /* for memory that lies behind other memory */
 INLINE int64_t parts_of(int64_t count, int64_t step) { return (count + step - 1) / step; }
 
 UNUSED static void job(void *state, size_t k) {

@@ -137,7 +137,7 @@ class Values:
                 return
 
     def _fill(self, node: NodeProto) -> None:
-        """Note a value that has one number everywhere, such as the ones that a product sums with."""
+        """Note a value that has one number everywhere, such as the ones that sum in a product."""
         y = node.output[0]
         if node.op_type == "ConstantOfShape":
             value = next((numpy_helper.to_array(a.t) for a in node.attribute), np.zeros(1, "f"))

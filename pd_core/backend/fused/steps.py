@@ -219,10 +219,11 @@ def _product(node, values):
     more = given.get("transBatchA", 0) or given.get("transBatchB", 0)
     da, db, dy = values.dims(a), values.dims(b), values.dims(y)
     # a sum, in the form of a product
-    if len(db) > 1 and _is_one(a, values) and (len(da) == 1 or len(da) == 2 == len(db)):
-        if da[0] == ONE or len(da) == 1:
-            return [Reduce(y, "sum", b, [len(db) - 2])]
-    if len(db) == 1 and len(da) > 1 and _is_one(b, values):
+    plain = node.op_type == "MatMul"
+    is_row = len(da) == 1 or len(da) == 2 == len(db) and da[0] == ONE
+    if plain and is_row and len(db) > 1 and _is_one(a, values):
+        return [Reduce(y, "sum", b, [len(db) - 2])]
+    if plain and len(db) == 1 and len(da) > 1 and _is_one(b, values):
         return [Reduce(y, "sum", a, [len(da) - 1])]
     if more or min(len(da), len(db)) < 2 or {values.kind(x) for x in (a, b, y)} != {FLOAT}:
         raise Unfit("a product of vectors, or of other element types")

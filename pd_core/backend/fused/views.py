@@ -1,5 +1,6 @@
 """Where values are in memory: a buffer, and the offset and strides of the elements in it."""
 
+import itertools
 from dataclasses import dataclass
 
 from .sizes import ONE, ZERO, Dims, Size, product, quotient, strides
@@ -76,7 +77,7 @@ def _reshaped(view: View, dims: Dims) -> View | None:
                 made.append(after.pop(0))
             else:
                 return None
-        if any(s != product(t, e) for (_, s), (e, t) in zip(taken, taken[1:], strict=False)):
+        if any(s != product(t, e) for (_, s), (e, t) in itertools.pairwise(taken)):
             return None
         found += [product(taken[-1][1], s) for s in strides(made)]
     rest = iter(found)

@@ -182,8 +182,12 @@ CASES = [
     ),
     (
         "long rows",
-        [N("Exp", ["wide"], ["w0"]), N("ReduceSum", ["w0", "axes0"], ["w1"], keepdims=0)]
-        + [N("ReduceMean", ["w0", "one"], ["w2"]), N("Div", ["w0", "w2"], ["w3"])],
+        [
+            N("Exp", ["wide"], ["w0"]),
+            N("ReduceSum", ["w0", "axes0"], ["w1"], keepdims=0),
+            N("ReduceMean", ["w0", "one"], ["w2"]),
+            N("Div", ["w0", "w2"], ["w3"]),
+        ],
         ["w1", "w3"],
     ),
     (

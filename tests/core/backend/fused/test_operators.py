@@ -30,7 +30,7 @@ SPECIAL += [1e-5, -2e-4, 88.0, -88.0, 89.5, -104.0, 7.0, -9.0, 3e38, -3e38, 1.7,
 X = np.array([a for a in SPECIAL for _ in SPECIAL], np.float32)
 Y = np.array(SPECIAL * len(SPECIAL), np.float32)
 B, C = X > 0, Y == 1
-I, J = np.arange(-8, 8) * 2**60 + 5, np.arange(16)[::-1] * 2**59 - 3
+WHOLE = np.arange(-8, 8) * 2**60 + 5, np.arange(16)[::-1] * 2**59 - 3
 FLOAT, DOUBLE, INT64, BOOL = (
     getattr(TensorProto, name) for name in ("FLOAT", "DOUBLE", "INT64", "BOOL")
 )
@@ -68,12 +68,12 @@ ROWS = [
     *(("Cast", "d", {"to": to}) for to in (FLOAT, BOOL)),
 ]
 FEEDS = {"x": X, "y": Y, "z": Y[::-1].copy(), "d": X.astype(float), "2": Y.astype(float) * 1.1}
-FEEDS |= {"i": I, "j": J, "b": np.resize(B, 16), "c": np.resize(C, 16)}
+FEEDS |= {"i": WHOLE[0], "j": WHOLE[1], "b": np.resize(B, 16), "c": np.resize(C, 16)}
 FEEDS |= {"bx": B}
 
 
 def _inputs(given):
-    names = given if isinstance(given, list) else [n for n in given]
+    names = given if isinstance(given, list) else list(given)
     if names == ["d", "d", "2"]:
         return ["d", "2"]
     return ["bx" if n == "b" and "x" in names else n for n in names]
