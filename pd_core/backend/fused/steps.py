@@ -220,7 +220,7 @@ def _product(node, values):
     da, db, dy = values.dims(a), values.dims(b), values.dims(y)
     # a sum, in the form of a product
     plain = node.op_type == "MatMul"
-    is_row = len(da) == 1 or len(da) == 2 == len(db) and da[0] == ONE
+    is_row = len(da) == 1 or (len(da) == 2 == len(db) and da[0] == ONE)
     if plain and is_row and len(db) > 1 and _is_one(a, values):
         return [Reduce(y, "sum", b, [len(db) - 2])]
     if plain and len(db) == 1 and len(da) > 1 and _is_one(b, values):
