@@ -77,7 +77,7 @@ typedef float V8 __attribute__((vector_size(32), aligned(4), may_alias));
 #define CONTRACTED
 #define CONTRACT _Pragma("clang fp contract(fast)")
 #else
-#define CONTRACTED __attribute__((optimize("fp-contract=fast")))
+#define CONTRACTED __attribute__((optimize("O3", "fp-contract=fast"))) /* else s is in memory */
 #define CONTRACT
 #endif
 #define BLOCK(rows, vectors) \
