@@ -7,7 +7,7 @@ import numpy as np
 
 from .arguments import Arguments
 from .loops import Body, Loop
-from .nests import Nest, Partial, _term
+from .nests import Nest, Partial, term
 from .operators import FLOAT, literal
 from .segments import Segment
 from .sizes import ONE, ZERO, Size, product
@@ -111,9 +111,9 @@ def _call(body, loop, given, terms, row, divided):
         text = [given.buffer(view.buffer, FLOAT), *map(given.number, view.offset)]
         for axis, name in terms:
             is_row = axis == terms[0][0] and view.buffer in given.rows
-            text += [] if is_row else _term(name, along[axis], given)
+            text += [] if is_row else term(name, along[axis], given)
         if divided and k < 2:
-            text += _term("lo", along[-2], given)
+            text += term("lo", along[-2], given)
         places.append(" + ".join(text))
     m, n, k = loop.dims[-2][0], loop.dims[-1][0], a.dims[-1][0]
     if loop.dims[-2][1] or loop.dims[-1][1] or a.dims[-1][1]:

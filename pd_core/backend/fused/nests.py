@@ -151,9 +151,9 @@ class Nest:
         """The address of an access at the beginning of the loop of a level."""
         text = self.given.buffer(access.buffer, access.kind)
         terms = [self.given.number(offset) for offset in access.offset]
-        terms += _term("i", access.outer, self.given)
+        terms += term("i", access.outer, self.given)
         for name, s in zip(self.names[:to], access.along[:to], strict=True):
-            terms += _term(name, s, self.given)
+            terms += term(name, s, self.given)
         return " + ".join([text, *terms])
 
     def _element(self, access: Access) -> str:
@@ -168,7 +168,7 @@ class Nest:
         is_read = any(a is access for a in self._read.values())
         c_type = ("const " if is_read else "") + C_TYPES[access.kind]
         self._pre[last].append(f"{c_type} *restrict {name} = {self._place(access, last)};")
-        at = _term(self.names[last], access.along[last], self.given) if self.levels else []
+        at = term(self.names[last], access.along[last], self.given) if self.levels else []
         return f"{name}[{at[0] if at else 0}]"
 
     # statements
@@ -211,9 +211,9 @@ class Nest:
 
     def _index(self, access: Access) -> str:
         """The place along an axis; 32 bits, as wide as a float."""
-        terms = _term("i", access.outer, self.given)
+        terms = term("i", access.outer, self.given)
         for name, s in zip(self.names, access.along, strict=True):
-            terms += _term(name, s, self.given)
+            terms += term(name, s, self.given)
         return f"(int32_t)({' + '.join(terms) or 0})"
 
     def _far(self, access: Access, index: str, stride: Size) -> str:
@@ -265,7 +265,7 @@ class Nest:
         ]
         terms, step = [], ONE
         for q in reversed([q for q, r in enumerate(reduced) if not r and q >= outer]):
-            terms += _term(self.names[q], step, self.given)
+            terms += term(self.names[q], step, self.given)
             step = product(step, self.levels[q])
         cell = f"{base}[{' + '.join(terms) or 0}]"
         after.append(_folded(how, cell, value))
@@ -314,8 +314,8 @@ class Nest:
         self._post[outer] += lines
 
 
-def _term(name: str, stride: Size, given: Arguments) -> list[str]:
-    """An index times its stride, as terms of a sum."""
+def term(name: str, stride: Size, given: Arguments) -> list[str]:
+    """Return an index times its stride, as terms of a sum."""
     if stride == ZERO:
         return []
     return [name if stride == ONE else f"{name} * {given.number(stride)}"]
