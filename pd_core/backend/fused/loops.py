@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .sizes import ONE, ZERO, Dims, Size, Values, estimate, product, strides, summed, without_ones
 from .steps import Join, Look, Map, Product, Reduce, Step
@@ -67,12 +68,12 @@ class Body:
         for y in (step.y for step in self.steps if step.y in self.wanted):
             self._memory(y)
 
-    def literal(self, x: str):
-        """The single value of a constant, to be written into the code."""
+    def literal(self, x: str) -> Any:
+        """Return the single value of a constant, to be written into the code."""
         return None if x in self.made else self.values.scalar(x)
 
     def root(self, x: str) -> str:
-        """The value that is in registers under another shape."""
+        """Return the value that is in registers under another shape."""
         while x in self.roots:
             x = self.roots[x]
         return x
