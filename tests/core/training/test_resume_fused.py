@@ -9,7 +9,7 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_core.backend.fused.build import available
 from pd_core.training import Counter, Data, Device, ForwardBackward, Update
-from pd_v2.runner import command_line
+from pd_v2.runner import command_line, options
 from tests.core.training import resuming
 from tests.v2.runner import resuming as resuming_v2
 
@@ -63,6 +63,7 @@ def program(checkpoint):
 
 def test_a_program_of_2017_goes_on_to_the_bit(tmp_path, monkeypatch):
     monkeypatch.setenv("PD_FUSE", "0")
+    monkeypatch.setattr(options, "_current", options.Options())
     parser = paddle_parser()
     command_line.apply(parser.parse_args(["--fused"]))
     resuming_v2.assert_resumes(program, tmp_path, is_seeded=True)
