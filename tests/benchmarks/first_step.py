@@ -1,10 +1,10 @@
 """The startup time of 2017 programs: import, description, SGD and the first three steps.
 
 Processor seconds, user and system together, in a new process for each network, those of a C
-compiler among them; wall time in brackets. Networks have the sizes of 2017's programs; batches of pictures are small, so that the
-time of a step does not dominate. Arguments are names of networks, all by default. To compare with
-another checkout, run it with that checkout in PYTHONPATH. With PD_FUSE=1 programs are fused, with
-the kernels in PD_FUSED_HOME, if they are there.
+compiler among them; wall time in brackets. Networks have the sizes of 2017's programs; batches of
+pictures are small, so that the time of a step does not dominate. Arguments are names of networks,
+all by default. To compare with another checkout, run it with that checkout in PYTHONPATH. With
+PD_FUSE=1 programs are fused, with the kernels in PD_FUSED_HOME, if they are there.
 """
 
 import math
