@@ -12,10 +12,11 @@ from typing import Any
 
 from onnx import ModelProto, helper
 
-from ...graph.variable import Dim
+from ...graph.variable import Dim, is_open
 from ..lowering import Lowered
 from . import fusion
 from .build import build, keep, kept, library, toolchain
+from .recurrences import scans
 
 Kinds = dict[str, tuple[int, tuple[Dim, ...]]]  # value name -> (ONNX element type, sizes)
 Equal = Sequence[tuple[Dim, Dim]]  # pairs of sizes that are equal at run time
@@ -38,7 +39,7 @@ class Fuser:
 
 _LARGEST = 1 << 24  # bytes of a model, beyond which it is not kept
 # in the order in which they choose their operators
-FUSERS: list[Fuser] = [Fuser(fusion.fuse)]
+FUSERS: list[Fuser] = [Fuser(scans.fuse, scans.options), Fuser(fusion.fuse)]
 
 
 def fuse(lowered: Lowered, equal: Equal) -> tuple[bytes, list[Path]]:
@@ -80,7 +81,8 @@ def _canonical(lowered: Lowered, equal: Equal) -> tuple[Kinds, Equal]:
     names: dict[Dim, str] = {}
 
     def named(d: Dim) -> Dim:
-        return d if isinstance(d, int) else names.setdefault(d, f"s{len(names)}")
+        open_or_not = "?*" if is_open(d) else ""
+        return d if isinstance(d, int) else names.setdefault(d, f"{open_or_not}s{len(names)}")
 
     kinds = {
         name: (int(helper.np_dtype_to_tensor_dtype(v.dtype)), tuple([named(d) for d in v.dims]))

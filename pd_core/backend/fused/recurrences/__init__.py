@@ -1,0 +1,1 @@
+"""Loops over time as one operator each: recurrent layers, forward and backward."""

@@ -1,0 +1,147 @@
+
+/* ---- products of rows with a matrix ----
+
+   The matrix is packed once for all steps: panels of PANEL columns, row by row. A tile of up to TILE
+   rows of the result stays in registers while it runs along DEPTH rows of a panel, which fit in the
+   first cache. Each element is one sum in the order of the matrix's rows, however the rows of x are
+   cut into tiles and parts. */
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define LANES 16
+#define VECTORS 2
+#define TILE 12
+#elif defined(__AVX__)
+#include <immintrin.h>
+#define LANES 8
+#define VECTORS 2
+#define TILE 6
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#define LANES 4
+#define VECTORS 4
+#define TILE 6
+#else
+#define LANES 4
+#define VECTORS 2
+#define TILE 4
+#endif
+#define PANEL (LANES * VECTORS)
+#define DEPTH (4096 / PANEL)
+typedef float Lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+INLINE Lanes lanes_add_product(Lanes a, Lanes b, Lanes c) {
+#if defined(__AVX512F__)
+  return (Lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX__) && defined(__FMA__)
+  return (Lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+  return (Lanes)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+  return a * b + c;
+#endif
+}
+INLINE Lanes lanes_of(float x) { return x - (Lanes){0.f}; } /* one instruction; a loop is not */
+
+/* Columns from `from` to `to` in panels of a matrix [depth, width]; beyond its width are zeros. */
+UNUSED static void pack(float *restrict packed, const float *restrict matrix, int64_t depth,
+                        int64_t width, int64_t from, int64_t to) {
+  for (int64_t j = from; j < to; j += PANEL) {
+    float *restrict panel = packed + j * depth;
+    int64_t whole = width - j < PANEL ? width - j : PANEL;
+    for (int64_t k = 0; k < depth; k++) {
+      if (whole == PANEL) {
+        memcpy(panel + k * PANEL, matrix + k * width + j, 4 * PANEL);
+      } else {
+        for (int64_t i = 0; i < PANEL; i++)
+          panel[k * PANEL + i] = i < whole ? matrix[k * width + j + i] : 0.f;
+      }
+    }
+  }
+}
+
+INLINE void tile(const int rows, const float *restrict x, const int64_t x_width,
+                 const float *restrict panel, int64_t depth, int first, float *restrict y,
+                 const int64_t y_width) {
+  Lanes sums[TILE][VECTORS];
+  for (int i = 0; i < rows; i++)
+    for (int v = 0; v < VECTORS; v++)
+      sums[i][v] = first ? (Lanes){0.f} : *(const Lanes *)(y + i * y_width + v * LANES);
+  for (int64_t k = 0; k < depth; k++) {
+    Lanes m[VECTORS];
+    for (int v = 0; v < VECTORS; v++) m[v] = *(const Lanes *)(panel + k * PANEL + v * LANES);
+    for (int i = 0; i < rows; i++) {
+      Lanes a = lanes_of(x[i * x_width + k]);
+      for (int v = 0; v < VECTORS; v++) sums[i][v] = lanes_add_product(a, m[v], sums[i][v]);
+    }
+  }
+  for (int i = 0; i < rows; i++)
+    for (int v = 0; v < VECTORS; v++) *(Lanes *)(y + i * y_width + v * LANES) = sums[i][v];
+}
+
+/* y [rows, y_width] = x [rows, x_width] times a packed matrix; y has whole panels of columns. */
+INLINE void multiply(int64_t rows, const float *restrict x, const int64_t x_width,
+                     const float *restrict packed, const int64_t depth, const int64_t width,
+                     float *restrict y, const int64_t y_width) {
+  const int64_t tiles = (rows + TILE - 1) / TILE;
+  for (int64_t j = 0; j < width; j += PANEL) {
+    for (int64_t k = 0; k < depth; k += DEPTH) {
+      const float *panel = packed + j * depth + k * PANEL;
+      const int64_t deep = depth - k < DEPTH ? depth - k : DEPTH;
+      for (int64_t t = 0, i = 0; t < tiles; t++) { /* tiles of nearly the same size */
+        const int64_t count = rows / tiles + (t < rows % tiles);
+        const float *a = x + i * x_width + k;
+        float *b = y + i * y_width + j;
+        switch (count) {
+#define ROWS(n) case n: tile(n, a, x_width, panel, deep, !k, b, y_width); break;
+          ROWS(1) ROWS(2) ROWS(3) ROWS(4)
+#if TILE > 4
+          ROWS(5) ROWS(6)
+#endif
+#if TILE > 6
+          ROWS(7) ROWS(8) ROWS(9) ROWS(10) ROWS(11) ROWS(12)
+#endif
+#undef ROWS
+        }
+        i += count;
+      }
+    }
+  }
+}
+#define WHOLE(width) (((width) + PANEL - 1) / PANEL * PANEL)
+
+/* ---- loops over rows ---- */
+
+/* The sizes of input k; those of which nothing is known yet (-1) become known, others are compared. */
+UNUSED static Status *expect(Context *context, size_t k, size_t rank, int64_t *const *sizes) {
+  int64_t dims[3];
+  size_t found = 0;
+  TRY(shape(context, k, dims, 3, &found));
+  if (found != rank) return failure("an input of a loop has another number of axes");
+  for (size_t i = 0; i < rank; i++) {
+    if (*sizes[i] < 0) *sizes[i] = dims[i];
+    else if (*sizes[i] != dims[i]) return failure("inputs of a loop do not have the same sizes");
+  }
+  return 0;
+}
+
+/* Input k has so many elements. */
+UNUSED static Status *expect_count(Context *context, size_t k, int64_t count) {
+  int64_t dims[8], found = 1;
+  size_t rank = 0;
+  TRY(shape(context, k, dims, 8, &rank));
+  for (size_t i = 0; i < rank; i++) found *= dims[i];
+  return found == count ? 0 : failure("an input of a loop has another size");
+}
+
+/* Memory of a run, aligned to the lines of caches. */
+UNUSED static Status *reserve(size_t bytes, void **memory, char **aligned) {
+  *memory = malloc(bytes + 64);
+  if (!*memory) return failure("no memory for a loop");
+  *aligned = (char *)(((uintptr_t)*memory + 63) & ~(uintptr_t)63);
+  return 0;
+}
+
+UNUSED static void copy_rows(float *restrict to, int64_t to_width, const float *restrict from,
+                             int64_t from_width, int64_t width, int64_t rows) {
+  for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_width, from + r * from_width, 4 * width);
+}
