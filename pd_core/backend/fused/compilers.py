@@ -18,7 +18,7 @@ _INSTALL = "install one, or python -m pip install 'pd-onnx[fast]', or name one i
 # Rounding is that of the C source: no -ffast-math, and no products and sums in one instruction,
 # which would make an element's value depend on whether a loop's vector part or its rest has it.
 # -O1 vectorizes the loops that are marked for it. -O3 takes 1.7 times as long, for kernels that ran
-# no faster in any of five training steps. What newer compilers refuse is an error with all of them.
+# no faster in any of four training steps. What newer compilers refuse is an error with all of them.
 FLAGS = (
     *("-O1", "-std=gnu11", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-math-errno"),
     *("-fno-trapping-math", "-ffp-contract=off", "-fno-sanitize=all", "-fopenmp-simd"),
