@@ -1,0 +1,166 @@
+"""Rounds of federated averaging, whose state is a folder: a killed server goes on with its round.
+
+    weights.safetensors          the weights of now; the metadata have the number of the round
+    updates/<round>/*.update      what clients have sent in it, a file each
+
+Files are renamed when they are whole. That of the weights is the end of a round: before it the
+updates count, after it those of the next round do.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from safetensors.numpy import save
+from updates import Refused, decoded
+
+import pd_core as pd
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Rounds:
+    """The weights, and the updates of the round that is open.
+
+    `total` rounds are made. A round ends with the updates of `rule.clients` clients, or after
+    `seconds` with at least `least`.
+    """
+
+    def __init__(self, folder, averaged, rule, total, seconds=None, least=1):
+        self.folder, self.averaged, self.rule, self.total = Path(folder), averaged, rule, total
+        self.seconds, self.least = seconds, least
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock()
+        self.number, self.spent, self.weights = 0, 0.0, averaged.initial
+        if self.path.exists():
+            self._restore()
+        else:
+            self._write()
+        self.opened = time.monotonic()
+        self.received = self._received()
+        if len(self.received) >= rule.clients:  # killed before it could average them
+            self.close()
+
+    @property
+    def path(self):
+        """The file of the weights."""
+        return self.folder / "weights.safetensors"
+
+    @property
+    def is_done(self):
+        """Whether all rounds have been made."""
+        return self.number >= self.total
+
+    def add(self, number, client, samples, body):
+        """Count the update of a client in a round; return False if it has been counted before."""
+        if not CLIENT.fullmatch(client):
+            raise Refused(400, "a client is 1 to 64 letters, digits, '.', '-' and '_'")
+        if samples < 1:
+            raise Refused(400, f"samples={samples}: an update is of at least one sample")
+        self.check_open(number)
+        counted = client not in self.received
+        if counted:
+            self.averaged.read(body)
+            path = self._updates / f"{_hashed(client)}.update"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            entries = json.dumps({"client": client, "samples": samples}).encode()
+            with pd.atomic_write(path) as file:  # synced: what is answered for is kept
+                file.write(len(entries).to_bytes(8, "little") + entries + body)
+            self.received[client] = path
+        if len(self.received) >= self.rule.clients:
+            self.close()
+        return counted
+
+    def check_open(self, number):
+        """Refuse a round that is not the one that is open."""
+        if self.is_done:
+            raise Refused(409, f"all {self.total} rounds have been made")
+        if number != self.number:
+            raise Refused(409, f"round {number} is not open: this is round {self.number}")
+
+    def close_if_late(self):
+        """End a round whose time is over, if there are enough updates; return whether it was."""
+        late = self.seconds is not None and time.monotonic() - self.opened >= self.seconds
+        is_closed = late and not self.is_done and len(self.received) >= self.least
+        if is_closed:
+            self.close()
+        return is_closed
+
+    def close(self):
+        """End the round: average its updates, and open the next."""
+        paths = sorted(self.received.values())
+        updates = (_read(path) for path in paths)
+        pairs = ((self.averaged.read(body), e["samples"]) for e, body in updates)
+        self.weights = self.rule.averaged(self.weights, pairs)
+        self.number, self.spent = self.number + 1, self.spent + self.rule.cost
+        self._write()
+        self.received = self._received()
+        self.opened = time.monotonic()
+
+    def weights_file(self):
+        """The weights of now as bytes of a safetensors file, with digest and round."""
+        entries = {"pd.digest": self.averaged.digest, "round": str(self.number)}
+        return save(self.weights, entries | {"spent": repr(self.spent)})
+
+    @property
+    def _updates(self):
+        return self.folder / "updates" / str(self.number)
+
+    def _lock(self):
+        """Keep a second server out of the folder, until this process ends."""
+        self._locked = open(self.folder / "lock", "ab")  # noqa: SIM115
+        if fcntl:
+            try:
+                fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self._locked.close()
+                raise ValueError(f"{self.folder} is in use by another server") from None
+
+    def release(self):
+        """Let another server use the folder."""
+        self._locked.close()
+
+    def _write(self):
+        with pd.atomic_write(self.path) as file:
+            file.write(self.weights_file())
+
+    def _restore(self):
+        try:
+            body = self.path.read_bytes()
+            self.weights, entries = self.averaged.read(body), decoded(body)[1]
+            self.number, self.spent = int(entries["round"]), float(entries["spent"])
+        except (Refused, KeyError, ValueError) as error:
+            raise ValueError(f"{self.path} does not fit, use another folder: {error}") from None
+
+    def _received(self):
+        """{client: path} of what is there of this round; files of others are removed."""
+        root = self.folder / "updates"
+        for other in root.iterdir() if root.exists() else ():
+            if other != self._updates:
+                shutil.rmtree(other)
+        found = {}
+        for path in sorted(self._updates.glob("*.update")):
+            with suppress(OSError, ValueError):
+                found[_read(path)[0]["client"]] = path
+        return found
+
+
+def _hashed(client):
+    """The name of a client's file: no two clients share one where case makes no difference."""
+    return hashlib.sha256(client.encode()).hexdigest()[:32]
+
+
+def _read(path):
+    """What add() has written: client and samples, and the bytes that came."""
+    content = path.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:end]), content[end:]
