@@ -1,4 +1,4 @@
-"""Safety that can be read off the source: what runs code, and what writes files.
+"""Safety that can be read off the source: what runs code, writes files, listens on the network.
 
 The tables are complete: a new use is listed with its reason, and one that is gone leaves its table.
 Ruff's security rules (S in pyproject.toml) look for the rest.
@@ -13,6 +13,9 @@ from configparser import ConfigParser
 import pytest
 
 from tests.test_house import CORE, FACE, ROOT, bindings, check_exceptions, nodes, own_module
+
+# Programs of the demos that talk with strangers keep the same rules.
+SERVERS = sorted((ROOT / "demos" / "federated").glob("*.py"))
 
 # What runs what it is given: code, pickles, modules, commands.
 RUNNERS = {
@@ -141,6 +144,7 @@ WRITES = {
     "builtins.open(partial, 'ab' if have else 'wb', opener=_open_plain)": "renamed at its end",
     "pd_v2.dataset.transfer: "
     "os.open(path, flags | getattr(os, 'O_NOFOLLOW', 0), 438)": "the opener of these",
+    "demos.federated.rounds: builtins.open(self.folder / 'lock', 'ab')": "a lock, which is empty",
     "pd_v2.dataset.lock: os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 438)": "a lock",
     # logs, which grow, and what is only looked at
     "pd_core.training.log: tensorboardX.event_file_writer."
@@ -257,14 +261,46 @@ def is_writing(call, name):
 
 
 def test_what_runs_code_is_listed():
-    uses = (f"{own_module(path)}: {use}" for path in CORE + FACE for use in runs(path))
+    uses = (f"{own_module(path)}: {use}" for path in CORE + FACE + SERVERS for use in runs(path))
     check_exceptions(uses, RUNS)
 
 
 def test_files_are_written_whole_or_listed():
     """By atomic_write, or in a block of atomic_folder."""
-    uses = (f"{own_module(path)}: {use}" for path in CORE + FACE for use in writes(path))
+    uses = (f"{own_module(path)}: {use}" for path in CORE + FACE + SERVERS for use in writes(path))
     check_exceptions(uses, WRITES)
+
+
+# What waits for connections of others.
+LISTENERS = {
+    *("http.server.HTTPServer", "http.server.ThreadingHTTPServer", "socketserver.TCPServer"),
+    *("socketserver.ThreadingTCPServer", "socketserver.UDPServer", "wsgiref.simple_server"),
+    *("socket.create_server", "asyncio.start_server", "multiprocessing.connection.Listener"),
+    *("aiohttp.web.TCPSite", "aiohttp.web.SockSite", "aiohttp.web.run_app", ".listen"),
+    *(".create_server", ".create_datagram_endpoint", "xmlrpc.server.SimpleXMLRPCServer"),
+}
+LISTENS = {
+    "demos.federated.server: aiohttp.web.TCPSite": "127.0.0.1; a token beyond loopback",
+    "pd_v2.master.server: http.server.ThreadingHTTPServer": "127.0.0.1 unless told otherwise",
+    "pd_v2.master.server: socketserver.TCPServer": "the same server",
+    "pd_v2.online.source: .listen": "127.0.0.1; a token beyond loopback",
+}
+
+
+def listens(path):
+    """Yield the names of LISTENERS that a file uses."""
+    name = resolver(path)
+    called = {id(node.func) for node in nodes(path) if isinstance(node, ast.Call)}
+    for node in nodes(path):
+        full = name(node)
+        if full in LISTENERS and (full[0] != "." or id(node) in called):  # .listen of options
+            yield full
+
+
+def test_what_listens_on_the_network_is_listed():
+    files = CORE + FACE + SERVERS
+    uses = (f"{own_module(path)}: {use}" for path in files for use in listens(path))
+    check_exceptions(uses, LISTENS)
 
 
 RUNNING = {
@@ -311,6 +347,19 @@ def source(tmp_path, monkeypatch, text):
 @pytest.mark.parametrize("text, use", RUNNING.items())
 def test_what_runs_code_is_seen(text, use, tmp_path, monkeypatch):
     assert use in {*runs(source(tmp_path, monkeypatch, text))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import socket\nwith socket.socket() as s: s.listen()",
+        "import asyncio; asyncio.start_server(f, 'a', 1)",
+        "from http.server import HTTPServer\nclass Server(HTTPServer): pass",
+        "from aiohttp import web; web.run_app(app)",
+    ],
+)
+def test_what_listens_is_seen(text, tmp_path, monkeypatch):
+    assert [*listens(source(tmp_path, monkeypatch, text))]
 
 
 @pytest.mark.parametrize("text", WRITING)

@@ -10,6 +10,8 @@ import { encode, TrainingStep } from "../js/src/index.js";
  * @typedef {{ round: number, done: boolean, digest: string, averaged: string[], plan: Plan }} Round
  */
 
+const MOST_EPOCHS = 100;
+
 /** An answer of the server that is an error, with the status of HTTP. */
 export class ServerError extends Error {
   /**
@@ -74,7 +76,7 @@ export class Client {
   async round(after = -1) {
     for (;;) {
       const round = JSON.parse(new TextDecoder().decode(await this.#ask(`/round?after=${after}`)));
-      if (round.done || round.round > after) return round;
+      if (round.done || round.round !== after) return round;
     }
   }
 
@@ -89,7 +91,7 @@ export class Client {
     await this.training.reset();
     await this.#seed();
     await this.load(round);
-    const { epochs, batch: size, rate } = round.plan;
+    const { epochs, batch: size, rate } = checked(round.plan);
     if (rate !== null) await this.training.setLearningRate(rate);
     for (let epoch = 0; epoch < epochs; epoch++) {
       const rows = shuffled(count, this.random);
@@ -157,20 +159,28 @@ export class Client {
         if (response.ok) return await response.arrayBuffer();
         const text = await response.text();
         problem = new ServerError(response.status, `${response.status} ${text}`);
-        if (response.status !== 503) end_now(problem);
       } catch (error) {
-        if (error.final || performance.now() > end) throw error;
-        problem = error;
+        problem = error; // there is no answer
       }
-      if (performance.now() > end) throw problem;
+      const isBusy = !(problem instanceof ServerError) || problem.status === 503;
+      if (!isBusy || performance.now() > end) throw problem;
       await new Promise((resolve) => setTimeout(resolve, wait * (0.5 + Math.random())));
     }
   }
 }
 
-/** @param {ServerError} error an answer that will not be another one the next time */
-function end_now(error) {
-  throw Object.assign(error, { final: true });
+/**
+ * Check a plan: no server keeps a device busy for ever.
+ *
+ * @param {Plan} plan
+ */
+function checked(plan) {
+  const { epochs, batch, rate } = plan;
+  const counts = Number.isInteger(epochs) && epochs <= MOST_EPOCHS && Number.isInteger(batch) && batch >= 0;
+  if (!counts || (rate !== null && !Number.isFinite(rate))) {
+    throw new RangeError(`the server's plan is none: ${JSON.stringify(plan)}`);
+  }
+  return plan;
 }
 
 /**

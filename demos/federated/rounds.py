@@ -13,6 +13,7 @@ import re
 import shutil
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors.numpy import save
@@ -28,6 +29,20 @@ except ImportError:  # Windows
 CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
+@dataclass(frozen=True)
+class Now:
+    """The number of the open round, the weights that it begins with, and `spent` for privacy."""
+
+    number: int
+    spent: float
+    weights: dict
+
+    def file(self, digest):
+        """Return it as bytes of a safetensors file."""
+        entries = {"pd.digest": digest, "round": str(self.number), "spent": repr(self.spent)}
+        return save(self.weights, entries)
+
+
 class Rounds:
     """The weights, and the updates of the round that is open.
 
@@ -40,11 +55,14 @@ class Rounds:
         self.seconds, self.least = seconds, least
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock()
-        self.number, self.spent, self.weights = 0, 0.0, averaged.initial
-        if self.path.exists():
-            self._restore()
-        else:
-            self._write()
+        try:
+            if self.path.exists():
+                self.now = self._restored()
+            else:
+                self._begin(Now(0, 0.0, averaged.initial))
+        except BaseException:
+            self.release()
+            raise
         self.opened = time.monotonic()
         self.received = self._received()
         if len(self.received) >= rule.clients:  # killed before it could average them
@@ -54,6 +72,11 @@ class Rounds:
     def path(self):
         """The file of the weights."""
         return self.folder / "weights.safetensors"
+
+    @property
+    def number(self):
+        """The number of the round that is open."""
+        return self.now.number
 
     @property
     def is_done(self):
@@ -100,16 +123,10 @@ class Rounds:
         paths = sorted(self.received.values())
         updates = (_read(path) for path in paths)
         pairs = ((self.averaged.read(body), e["samples"]) for e, body in updates)
-        self.weights = self.rule.averaged(self.weights, pairs)
-        self.number, self.spent = self.number + 1, self.spent + self.rule.cost
-        self._write()
+        weights = self.rule.averaged(self.now.weights, pairs)
+        self._begin(Now(self.number + 1, self.now.spent + self.rule.cost, weights))
         self.received = self._received()
         self.opened = time.monotonic()
-
-    def weights_file(self):
-        """The weights of now as bytes of a safetensors file, with digest and round."""
-        entries = {"pd.digest": self.averaged.digest, "round": str(self.number)}
-        return save(self.weights, entries | {"spent": repr(self.spent)})
 
     @property
     def _updates(self):
@@ -129,15 +146,17 @@ class Rounds:
         """Let another server use the folder."""
         self._locked.close()
 
-    def _write(self):
+    def _begin(self, now):
+        """Begin a round; nobody sees its weights before they are kept, or noise was drawn twice."""
         with pd.atomic_write(self.path) as file:
-            file.write(self.weights_file())
+            file.write(now.file(self.averaged.digest))
+        self.now = now
 
-    def _restore(self):
+    def _restored(self):
         try:
             body = self.path.read_bytes()
-            self.weights, entries = self.averaged.read(body), decoded(body)[1]
-            self.number, self.spent = int(entries["round"]), float(entries["spent"])
+            weights, entries = self.averaged.read(body), decoded(body)[1]
+            return Now(int(entries["round"]), float(entries["spent"]), weights)
         except (Refused, KeyError, ValueError) as error:
             raise ValueError(f"{self.path} does not fit, use another folder: {error}") from None
 

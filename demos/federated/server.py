@@ -105,7 +105,7 @@ class Server:
     async def about(self, request):
         """What is trained, and how private it is so far."""
         rounds = self.rounds
-        private = epsilon(rounds.spent, self.delta)
+        private = epsilon(rounds.now.spent, self.delta)
         if private is None:
             private = "unknown: dp-accounting is not installed"
         elif math.isinf(private):
@@ -133,7 +133,7 @@ class Server:
         """The round that is open; with ?after=3 once round 3 is over, or after a while anyway."""
         after = whole(request.query.get("after", "-1"), "after")
         changed = self.changed
-        if self.rounds.number <= after and not self.rounds.is_done:
+        if self.rounds.number == after and not self.rounds.is_done:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), self.timeout)
         rounds = self.rounds
@@ -152,11 +152,11 @@ class Server:
     async def weights(self, request):
         """What a client of this round begins with."""
         number = whole(request.match_info["number"], "round")
-        if number != self.rounds.number:
-            raise Refused(409, f"round {number} is not open: this is round {self.rounds.number}")
-        return web.Response(
-            body=self.rounds.weights_file(), content_type="application/octet-stream"
-        )
+        now = self.rounds.now  # another thread may be ending the round
+        if number != now.number:
+            raise Refused(409, f"round {number} is not open: this is round {now.number}")
+        body = now.file(self.rounds.averaged.digest)
+        return web.Response(body=body, content_type="application/octet-stream")
 
     async def update(self, request):
         """What a client of this round has trained, of ?samples=60; counted once."""
@@ -219,26 +219,39 @@ async def serve(server, host, port):
         await runner.cleanup()
 
 
+def from_(least, kind=int):
+    """A type of argparse: numbers from a least one on."""
+
+    def number(text):
+        value = kind(text)
+        if not least <= value < math.inf:
+            raise argparse.ArgumentTypeError(f"{text} is no number from {least} on")
+        return value
+
+    return number
+
+
 def parsed(argv):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
+    count, positive = from_(1), from_(1e-9, float)
     add("files", type=Path, help="folder with step.onnx, initial.onnx and predict.onnx")
     add("--state", type=Path, default=Path("state"), help="folder of weights and updates")
     add("--only", metavar="REGEX", help="average these inputs of predict.onnx alone")
     add("--host", default="127.0.0.1", help=f"another one needs a token in {TOKEN}")
-    add("--port", type=int, default=8080, help="0 for any that is free")
-    add("--rounds", type=int, default=20)
-    add("--clients", type=int, default=10, help="that a round wants")
-    add("--least", type=int, default=1, help="clients with which a late round ends")
-    add("--seconds", type=float, help="after which a round is late; by default never")
-    add("--timeout", type=float, default=30.0, help="seconds in which an update has to arrive")
-    add("--epochs", type=int, default=1, help="that a client trains in a round")
-    add("--batch", type=int, default=20, help="samples of a client's batch; 0 for all of them")
-    add("--rate", type=float, help="the learning rate; by default that of the step")
-    add("--most-samples", type=int, default=10_000, help="that a client counts for")
-    add("--clip", type=float, help="largest L2 norm of a client's difference")
-    add("--noise", type=float, default=0.0, help="standard deviation of the noise / --clip")
-    add("--delta", type=float, default=1e-5, help="of differential privacy")
+    add("--port", type=from_(0), default=8080, help="0 for any that is free")
+    add("--rounds", type=count, default=20)
+    add("--clients", type=count, default=10, help="that a round wants")
+    add("--least", type=count, default=1, help="clients with which a late round ends")
+    add("--seconds", type=positive, help="after which a round is late; by default never")
+    add("--timeout", type=positive, default=30.0, help="seconds in which an update has to arrive")
+    add("--epochs", type=count, default=1, help="that a client trains in a round")
+    add("--batch", type=from_(0), default=20, help="samples of a client's batch; 0 for all of them")
+    add("--rate", type=positive, help="the learning rate; by default that of the step")
+    add("--most-samples", type=count, default=10_000, help="that a client counts for")
+    add("--clip", type=positive, help="largest L2 norm of a client's difference")
+    add("--noise", type=from_(0.0, float), default=0.0, help="its standard deviation / --clip")
+    add("--delta", type=positive, default=1e-5, help="of differential privacy")
     return parser, parser.parse_args(argv)
 
 
