@@ -1,6 +1,6 @@
 """Rounds of federated averaging, whose state is a folder: a killed server goes on with its round.
 
-    weights.safetensors          the weights of now; the metadata have the number of the round
+    weights.safetensors           the weights of now; the metadata have the number of the round
     updates/<round>/*.update      what clients have sent in it, a file each
 
 Files are renamed when they are whole. That of the weights is the end of a round: before it the

@@ -50,7 +50,7 @@ def write_models(folder, adapters=False):
     if adapters:
         pretrain(pd.reduce_mean(pd.softmax_cross_entropy(scores, label)))
         lora = pd.lora(scores, rank=4)
-        scores, trained = lora.outputs, lora.parameters()
+        (scores,), trained = lora.outputs, lora.parameters()
     probability = pd.identity(pd.softmax(scores), name="probability")
     cost = pd.identity(pd.reduce_mean(pd.softmax_cross_entropy(scores, label)), name="cost")
     step = pd.SGDOptimizer(rate).minimize(cost)
