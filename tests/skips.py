@@ -21,6 +21,8 @@ EXPECTED = (
     "there is no transformers here",
     "there is no C compiler here",
     "there are no headers of Python here",
+    "there is no compiler of C or C\\+\\+ here",
+    "this ONNX Runtime has no shared library to link with",
     "this CPU has no such kernels",
     # programs of 2017, in folders of their own
     "PD_LEGACY(_MODELS)?_DIR names no (folder|checkout)",
