@@ -2,6 +2,11 @@
 
 The table of parameters has each stored tensor with more than one element: its shape, how it is
 used, and whether it is trained, or why not. --freeze and --train of other commands change that.
+
+--memory adds what a training step of the model takes in bytes: parameters, the optimizer's state,
+the feeds of a batch, what lives at once in a run, and the files of the step in both forms. The
+loss, the optimizer and adapters are chosen as for train-step. For a step that train-step or
+pd.export_step wrote it tells these of the step itself.
 """
 
 import argparse
@@ -12,7 +17,9 @@ from onnx import helper
 
 from ..backend.fused.compilers import compiler, why_not
 from ..onnx.importing import ImportedModel
-from .options import add_model, model_of
+from ..run.session import fresh
+from .memory import is_step, print_memory, size, write_operators
+from .options import add_adaptation, add_model, add_objective, count, model_of
 
 NAME = "info"
 
@@ -20,15 +27,52 @@ NAME = "info"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_model(parser)
+    parser.add_argument("--memory", action="store_true", help="tell what a training step takes")
+    parser.add_argument(
+        "--batch",
+        type=count,
+        default=1,
+        metavar="N",
+        help="samples of a batch, for --memory (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--size",
+        type=size,
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="another size that the file leaves open, for --memory, such as T=128",
+    )
+    parser.add_argument(
+        "--operators",
+        metavar="FILE",
+        help="write which operators the file needs, for --include_ops_by_config of a build",
+    )
+    add_objective(parser)
+    add_adaptation(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the description."""
+    step = options.memory and is_step(options.model)
+    if step:
+        print(f"{options.model}: {os.path.getsize(options.model):,} bytes, a training step")
+    else:
+        with fresh():  # --memory imports the model once more, for training
+            _describe(options)
+    if options.memory:
+        print_memory(options)
+    if options.operators:
+        write_operators(options)
+    return 0
+
+
+def _describe(options):
     f = model_of(options)
-    size = os.path.getsize(options.model)
+    total = os.path.getsize(options.model)
     opsets = ", ".join(f"{domain or 'ai.onnx'} {n}" for domain, n in f.opsets.items())
     producer = " ".join(filter(None, [f.model.producer_name, f.model.producer_version]))
-    print(f"{options.model}: {size:,} bytes, opset {opsets}, written by {producer or 'unknown'}")
+    print(f"{options.model}: {total:,} bytes, opset {opsets}, written by {producer or 'unknown'}")
     for what, infos in (("input", _inputs(f)), ("output", f.graph.output)):
         for i in infos:
             print(f"{what}  {i.name}: {_type(i)}")
@@ -39,7 +83,6 @@ def run(options: argparse.Namespace) -> int:
     )
     print()
     print(f.summary())
-    return 0
 
 
 def _inputs(f: ImportedModel):
