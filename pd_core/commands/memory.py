@@ -17,6 +17,7 @@ from ..storage.atomic import atomic_write
 from ..training.tuning.artifacts import training_step
 from .options import prepared
 
+ONNX = "ai.onnx"  # the domain that files call ""
 _TOLERANCE = "kernels' scratch memory and the runtime itself come on top"
 
 
@@ -74,17 +75,25 @@ def _print_rows(title, rows):
 
 
 def _state_rows(step, trained=(), others=()):
-    """The state of a step, of which some are known to be parameters, and others statistics."""
-    schema = json.loads(_metadata(step)["pd.schema"])
+    """The state of a step, of which some are known to be parameters, and others of the model."""
+    entries = _metadata(step)
+    changing = set(json.loads(entries["pd.state"]).values())
+    schema = json.loads(entries["pd.schema"])
     sizes = {n: math.prod(s["shape"]) * np.dtype(s["type"]).itemsize for n, s in schema.items()}
-    parts = [
-        ("parameters", [n for n in sizes if n in trained], "trained"),
-        ("statistics", [n for n in sizes if n in others], "of the model, not trained"),
-    ]
-    rest = [n for n in sizes if n not in trained and n not in others]
+
+    def total(names):
+        return sum(sizes[n] for n in names if n in sizes)
+
     if trained:
-        yield from ((n, sum(map(sizes.get, names)), text) for n, names, text in parts if names)
-        yield "optimizer", sum(map(sizes.get, rest)), "slots, learning rate, random seed"
+        frozen = [n for n in others if n not in changing]
+        moving = [n for n in others if n in changing]
+        yield "parameters", total(trained), "trained"
+        if frozen:
+            yield "frozen", total(frozen), "parameters and statistics that do not change"
+        if moving:
+            yield "statistics", total(moving), "of the model, which a step changes"
+        rest = sizes.keys() - {*trained, *others}
+        yield "optimizer", total(rest), "slots, learning rate, random seed"
     yield "state", sum(sizes.values()), "all that is kept between runs, and saved"
 
 
@@ -110,17 +119,23 @@ def _run_rows(step, options):
 def write_operators(options: argparse.Namespace) -> None:
     """Write which operators a file needs, as a configuration of a reduced build."""
     model = onnx.load(options.model, load_external_data=False)
-    versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
-    found: dict[str, set[str]] = {}
-    bodies = [node for function in model.functions for node in function.node]
-    own = {(function.domain, function.name) for function in model.functions}
-    for node in _nodes([*model.graph.node, *bodies]):
-        if (node.domain, node.op_type) not in own:
-            found.setdefault(node.domain or "ai.onnx", set()).add(node.op_type)
-    lines = [f"{d};{versions[d]};{','.join(sorted(ops))}\n" for d, ops in sorted(found.items())]
+    versions = {entry.domain or ONNX: entry.version for entry in model.opset_import}
+    found = operators_of(model)
+    lines = [f"{d};{versions.get(d, 1)};{','.join(sorted(found[d]))}\n" for d in sorted(found)]
     with atomic_write(options.operators) as file:
         file.write("".join(lines).encode())
     print(f"{options.operators}: {sum(map(len, found.values()))} operators")
+
+
+def operators_of(model: onnx.ModelProto) -> dict[str, set[str]]:
+    """Return the operators of a model by domain, those of bodies and of its functions included."""
+    own = {(function.domain, function.name) for function in model.functions}
+    found: dict[str, set[str]] = {}
+    for body in (model.graph, *model.functions):
+        for node in _nodes(body.node):
+            if (node.domain, node.op_type) not in own:
+                found.setdefault(node.domain or ONNX, set()).add(node.op_type)
+    return found
 
 
 def _nodes(nodes) -> Iterator[onnx.NodeProto]:
