@@ -268,3 +268,21 @@ def test_a_digest_tells_which_state_fits():
     assert len({first, *others}) == 4
     assert {"type": "float32", "shape": [6, 5]} in schema.values()
     assert schema["random_seed"] == {"type": "int64", "shape": [1, 2]}
+
+
+def test_a_step_in_ort_format_trains_alike_and_keeps_its_digest(tmp_path):
+    x, label, cost, step = network(pd.AdamOptimizer(0.01), rate=0.2)
+    model = pd.export_step(tmp_path / "step.onnx", step, [cost], [x, label])
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "step.ort")
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(tmp_path / "step.onnx", options)
+
+    def feeds(k):
+        return dict(zip(("x", "label"), batch(k), strict=True))
+
+    (expected, _), (losses, _) = (drive(tmp_path / f"step.{x}", feeds, 20) for x in ("onnx", "ort"))
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
+    session = onnxruntime.InferenceSession(tmp_path / "step.ort")
+    entries = {entry.key: entry.value for entry in model.metadata_props}
+    assert session.get_modelmeta().custom_metadata_map["pd.digest"] == entries["pd.digest"]
