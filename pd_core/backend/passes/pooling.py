@@ -99,7 +99,7 @@ def max_pool_grad_without_indices(node: Node, inputs: Inputs, context: Context) 
         winners = _winners_of_tiles(windows, x, y, _all_ties(node))
         return (windows.unpadded(masked(winners, _upsampled(windows, dy))),)
     if not _all_ties(node):
-        return (windows.unpadded(_at_first(windows, x, dy)),)
+        return (windows.unpadded(_at_first(windows, x, y, dy)),)
     spread = _at_each_tap if windows.count <= _FEW else _at_all
     return (windows.unpadded(spread(windows, x, y, dy)),)
 
@@ -219,8 +219,10 @@ def _col2im(windows, x, cells):
     return reshape_dims(image, [n, c, *windows.reach])
 
 
-def _at_first(windows, x, dy):
+def _at_first(windows, x, y, dy):
     """dy at the first maximum, without Indices."""
+    if windows.count <= _FEW:
+        return _at_first_tap(windows, x, y, dy)
     winners = _winners_of_cells(windows, x, False)
     if windows.count <= _SQUARE:
         return _col2im(windows, x, masked(winners, _per_place(windows, dy)))
@@ -233,6 +235,30 @@ def _at_first(windows, x, dy):
     shape = ops.concat([apply("Shape", x, end=2), np.array(windows.reach)])
     known = (*x.dims[:2], *windows.reach)
     return apply("Reshape", flat, shape, known=known, allowzero=1)
+
+
+def _at_first_tap(windows, x, y, dy):
+    """dy at the first maximum, tap by tap: each that reaches the maximum takes what is left of dy.
+
+    What no tap takes, where all is NaN, is for the first pixel of a window, and padding is no
+    maximum where all is -inf.
+    """
+    bounded = is_output_of(x, "Relu")  # neither NaN nor -inf
+    x, (n, c), left, cells = windows.padded(x, _LOWEST), x.dims[:2], dy, []
+    inside = windows.inside_taps()
+    for tap, pixels in zip(windows.taps(), inside, strict=True):
+        wins = windows.slice(x, tap) >= y
+        if not bounded and not pixels.all():
+            wins = ops.logical_and(wins, constant(pixels[None, None], np.bool_))
+        cells.append(masked(wins, left))
+        left = left - cells[-1]
+    if not bounded:
+        firsts = inside & (np.cumsum(inside, axis=0) == 1)
+        for k in np.flatnonzero(firsts.reshape(windows.count, -1).any(1)):
+            mask = firsts[k]
+            cells[k] = cells[k] + (left if mask.all() else left * mask[None, None].astype("f"))
+    cells = [reshape_dims(cell, [merged(n, c), 1, *windows.result]) for cell in cells]
+    return windows.scatter(ops.concat(cells, axis=1), (n, c))
 
 
 def _winners_of_cells(windows, x, all_ties):

@@ -70,6 +70,19 @@ class Windows:
             mask = np.multiply.outer(mask, (at >= 0) & (at < size))
         return mask
 
+    def inside_taps(self) -> np.ndarray:
+        """Return a mask [taps, *result]: whether a cell of a window is a pixel of the image."""
+        axes = list(zip(self.dilations, self.result, self.strides, strict=True))
+        at = [
+            tuple(
+                slice(t * d, t * d + (r - 1) * s + 1, s)
+                for t, (d, r, s) in zip(tap, axes, strict=True)
+            )
+            for tap in self.taps()
+        ]
+        inside = self.inside() > 0
+        return np.stack([inside[k] for k in at])
+
     def ranks(self) -> np.ndarray:
         """Return numbers [*reach] that fall from cell to cell of each window, row by row, and are
         0 in the padding, where windows tile the image.

@@ -240,6 +240,15 @@ def test_gradients_of_pooling_are_few_operators(kind, n, portable):
                 assert len(ancestors(graph.outputs)) <= MOST, (width, stride, pad)
 
 
+def test_small_overlapping_windows_are_read_without_copies_of_their_cells():
+    """In the portable form, which has no Indices: nine slices, not an im2col and its sorting."""
+    x = pd.Variable([None, 2, 9, 9])
+    (dx,) = pd.gradients(pd.max_pool(x, 3, 2, 1), [x])
+    graph = program.build([dx], [], [x], False, {}, portable=True)
+    found = [node.op_type for node in ancestors(graph.outputs)]
+    assert found.count("Slice") == 10 and not {"Gather", "ReduceMax", "Equal"} & set(found)
+
+
 def test_filter_of_one_tap_reads_only_what_it_meets():
     _, (_, dw) = conv_gradients(np.zeros((1, 16, 8, 8)), np.zeros((4, 16, 1, 1)), {"strides": 2})
     found = op_types(dw)
