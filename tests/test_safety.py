@@ -161,6 +161,8 @@ WRITES = {
     "pd_core.distributed.reports: tempfile.mkstemp(prefix='pd-job-')": "an empty file",
     "pd_core.run.profiling.profile: "
     "tempfile.TemporaryDirectory(prefix='pd_profile_')": "of one block",
+    "pd_core.backend.memory: tempfile.TemporaryDirectory()": "of one block",
+    "pd_core.commands.memory: tempfile.TemporaryDirectory()": "of one block",
     "pd_v2.job.chunks: tempfile."
     "TemporaryDirectory(prefix='pd-v2-master-', ignore_cleanup_errors=True)": "samples of one job",
     "pd_v2.job.private_files: tempfile.mkdtemp(prefix='pd-v2-rank-')": "what one rank writes",

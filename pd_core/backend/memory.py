@@ -25,7 +25,7 @@ _IN_PLACE = frozenset(
 
 
 class UnknownSize(ValueError):
-    """A size of an input is known at run time only, or a size that is given is none of the inputs."""
+    """A size of an input is not given, or one that is given is no size of an input."""
 
 
 class Memory(NamedTuple):
@@ -79,9 +79,9 @@ def run_memory(model: onnx.ModelProto, batch: int, sizes: Mapping[str, int]) -> 
     """Return what a run of a model takes, on a CPU and in the order of ONNX Runtime.
 
     The graph is the one that ONNX Runtime makes by its basic optimizations, which compute what
-    follows from sizes, and leave operators of ONNX. A value lives from the node that makes it to the last one
-    that reads it; kernels that may write into an input do. Scratch memory of kernels, such as
-    the columns of a convolution, and what an arena keeps beyond that are not counted.
+    follows from sizes, and leave operators of ONNX. A value lives from the node that makes it to
+    the last one that reads it; kernels that may write into an input do. Scratch memory of kernels,
+    such as the columns of a convolution, and what an arena keeps beyond that are not counted.
     """
     graph = _optimized(fixed_sizes(model, batch, sizes)).graph
     known = {i.name: _bytes(i) for i in (*graph.input, *graph.output, *graph.value_info)}
@@ -125,10 +125,10 @@ def _width(element_type):
 def _bytes(info):
     """Bytes of a value, or None if a size is unknown."""
     tensor = info.type.tensor_type
-    sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-    if not info.type.HasField("tensor_type") or not tensor.HasField("shape") or None in sizes:
+    known = all(d.HasField("dim_value") for d in tensor.shape.dim)
+    if not info.type.HasField("tensor_type") or not tensor.HasField("shape") or not known:
         return None
-    return math.prod(sizes) * _width(tensor.elem_type)
+    return math.prod(d.dim_value for d in tensor.shape.dim) * _width(tensor.elem_type)
 
 
 class _Buffers:

@@ -25,7 +25,9 @@ def size(text: str) -> tuple[str, int]:
     """Convert a value of --size, such as T=128."""
     name, _, number = text.partition("=")
     if not name or not number.isdecimal() or not int(number):
-        raise argparse.ArgumentTypeError(f"a name and a positive integer, such as T=128, not {text}")
+        raise argparse.ArgumentTypeError(
+            f"a name and a positive integer, such as T=128, not {text}"
+        )
     return name, int(number)
 
 
@@ -47,7 +49,7 @@ def print_memory(options: argparse.Namespace) -> None:
         rows = [*_state_rows(step), *_run_rows(step, options)]
         _print_rows(f"memory of this step, batch {options.batch}, in bytes", rows)
         return
-    f, _, task, optimizer = prepared(options)
+    _, _, task, optimizer = prepared(options)
     update = training_step(task, optimizer)
     inputs = [*task.inputs.values(), task.label]
     with tempfile.TemporaryDirectory() as folder:

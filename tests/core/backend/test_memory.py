@@ -23,7 +23,11 @@ CASES = {
     # relu writes into its input
     "in place": ("y = MatMul(x, w) z = Relu(y)", "float[n, 100] z", 3 * X),
     # but not while the input is read later, or is the caller's
-    "read later": ("y = MatMul(x, w) a = Relu(y) z = Concat <axis = 0> (a, y)", "float[m, 100] z", 12 * X),
+    "read later": (
+        "y = MatMul(x, w) a = Relu(y) z = Concat <axis = 0> (a, y)",
+        "float[m, 100] z",
+        12 * X,
+    ),
     "of the caller": ("z = Relu(x)", "float[n, 100] z", 3 * X),
     # a transposed value is a copy, a reshaped one is not
     "copy": ("y = MatMul(x, w) z = Transpose(y)", "float[100, n] z", 6 * X),
@@ -38,7 +42,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_values_live_from_their_node_to_the_last_one_that_reads_them(name):
+def test_values_live_until_nothing_reads_them(name):
     nodes, output, expected = CASES[name]
     inputs, stored = "float[n, 100] x, float[100, 100] w", "int64[1] k = {100}"
     memory = run_memory(model(f"g ({inputs}) => ({output}) <{stored}> {{{nodes}}}"), 3, {})

@@ -240,7 +240,7 @@ def test_gradients_of_pooling_are_few_operators(kind, n, portable):
                 assert len(ancestors(graph.outputs)) <= MOST, (width, stride, pad)
 
 
-def test_small_overlapping_windows_are_read_without_copies_of_their_cells():
+def test_small_overlapping_windows_are_not_copied():
     """In the portable form, which has no Indices: nine slices, not an im2col and its sorting."""
     x = pd.Variable([None, 2, 9, 9])
     (dx,) = pd.gradients(pd.max_pool(x, 3, 2, 1), [x])

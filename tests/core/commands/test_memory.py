@@ -110,7 +110,7 @@ def test_an_option_that_is_no_size_is_a_mistake(capsys, value):
     assert f"such as T=128, not {value}" in capsys.readouterr().err
 
 
-def test_operators_of_a_file_its_bodies_and_functions_are_written(capsys):
+def test_operators_of_bodies_and_functions_are_listed(capsys):
     proto = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 17, "local" : 1, "com.microsoft" : 1]>
         g (float[n] x, bool c) => (float[n] y) {
@@ -121,8 +121,11 @@ def test_operators_of_a_file_its_bodies_and_functions_are_written(capsys):
         }
         <domain: "local", opset_import: ["" : 17]> twice (x) => (y) {y = Add(x, x)}
     """)
-    assert operators_of(proto) == {"ai.onnx": {"Add", "Exp", "If", "Log"}, "com.microsoft": {"Gelu"}}
-    main("train-step model.onnx -o step.onnx".split())
+    assert operators_of(proto) == {
+        "ai.onnx": {"Add", "Exp", "If", "Log"},
+        "com.microsoft": {"Gelu"},
+    }
+    main(["train-step", "model.onnx", "-o", "step.onnx"])
     capsys.readouterr()
     _, printed = run(capsys, "info model.onnx --operators needed.config")
     with open("needed.config") as file:
