@@ -55,7 +55,9 @@ def print_memory(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path, initial = (os.path.join(folder, name) for name in ("step.onnx", "initial.onnx"))
         step = export_step(path, update, [task.cost], inputs, initial=initial)
-        files = [("step.onnx", os.path.getsize(path), "without the state")]
+        files: list[tuple[str, int | None, str]] = [
+            ("step.onnx", os.path.getsize(path), "without the state")
+        ]
         try:
             export_step(path, update, [task.cost], inputs, initial=initial, portable=True)
             files.append(("step.onnx, portable", os.path.getsize(path), "for WebGPU, too"))
