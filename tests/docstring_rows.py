@@ -439,29 +439,33 @@ def torch(**state):
     pd.interchange.from_pytorch(layer, {**whole, **state})
 
 
-M = pd.interchange
+INTER = pd.interchange
 INTERCHANGE = [
     ("interchange.from_pytorch", "DTypeError", lambda: torch(weight="text")),
     ("interchange.from_pytorch", "GraphError", lambda: torch(more=np.ones(2))),
     ("interchange.from_pytorch", "ShapeError", lambda: torch(weight=np.ones((3, 3)))),
-    ("interchange.from_pytorch", "TypeError", lambda: M.from_pytorch(pd.nn.FC(2), "net.pt")),
-    ("interchange.to_pytorch", "NotInitialized", lambda: M.to_pytorch(pd.nn.FC(2))),
-    ("interchange.to_pytorch", "TypeError", lambda: M.to_pytorch(3)),
+    ("interchange.from_pytorch", "TypeError", lambda: INTER.from_pytorch(pd.nn.FC(2), "net.pt")),
+    ("interchange.to_pytorch", "NotInitialized", lambda: INTER.to_pytorch(pd.nn.FC(2))),
+    ("interchange.to_pytorch", "TypeError", lambda: INTER.to_pytorch(3)),
     ("interchange.ModelFolder", "DamagedFile", lambda: folder(config="{")),
     ("interchange.ModelFolder", "FileNotFoundError", folder),
-    ("interchange.ModelFolder", "TypeError", lambda: M.ModelFolder(".", dtype="int8")),
-    ("interchange.write_model_folder", "DTypeError", lambda: M.write_model_folder("m", {"a": "b"})),
+    ("interchange.ModelFolder", "TypeError", lambda: INTER.ModelFolder(".", dtype="int8")),
+    (
+        "interchange.write_model_folder",
+        "DTypeError",
+        lambda: INTER.write_model_folder("m", {"a": "b"}),
+    ),
     (
         "interchange.write_model_folder",
         "NotADirectoryError",
-        lambda: M.write_model_folder(__file__, {"a": np.ones(2)}),
+        lambda: INTER.write_model_folder(__file__, {"a": np.ones(2)}),
     ),
     (
         "interchange.write_model_folder",
         "TypeError",
-        lambda: M.write_model_folder("m", {"a": np.ones(2)}, {"b": w(2)}),
+        lambda: INTER.write_model_folder("m", {"a": np.ones(2)}, {"b": w(2)}),
     ),
-    ("interchange.write_model_folder", "ValueError", lambda: M.write_model_folder("m", {})),
+    ("interchange.write_model_folder", "ValueError", lambda: INTER.write_model_folder("m", {})),
 ]
 TRAINING = [*BASICS, *OPTIMIZERS, *SESSIONS, *GRADIENTS, *OPS, *DISTRIBUTIONS, *METRICS]
 TRAINING += INTERCHANGE

@@ -55,7 +55,7 @@ def load_of_another():
     with TemporaryDirectory() as folder:
         net.save(f"{folder}/net")
         net.more = pd.Variable(data=np.ones(2))
-        net.load(f"{folder}/net")
+        net.load(f"{folder}/net", strict=True)
 
 
 def rows(count):
