@@ -83,9 +83,11 @@ def test_training_is_that_of_the_cpu(runtime):
 
 
 def test_an_error_names_the_runtime(runtime):
-    x, shape = pd.Variable([None]), pd.Variable([2], dtype="int64")
+    x, y, shape = pd.Variable([None]), pd.Variable([4, 2]), pd.Variable([2], dtype="int64")
+    product = pd.matmul(pd.reshape(x, shape), y)
+    feeds = {x: np.ones(6, f32), y: np.ones((4, 2), f32), shape: [2, 3]}
     with pytest.raises(pd.BackendError, match=f"^{runtime}: "):
-        pd.Session(runtime).eval(pd.reshape(x, shape), {x: np.ones(5, f32), shape: [2, 3]})
+        pd.Session(runtime).eval(product, feeds)
 
 
 class Refusing(ReferenceBackend):
