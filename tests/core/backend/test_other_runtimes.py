@@ -82,12 +82,11 @@ def test_training_is_that_of_the_cpu(runtime):
         np.testing.assert_allclose(array, others[name], rtol=1e-3, atol=1e-4, err_msg=name)
 
 
+@pytest.mark.parametrize("runtime", [Plain], indirect=True)  # OpenVINO has none on one core
 def test_an_error_names_the_runtime(runtime):
-    x, y, shape = pd.Variable([None]), pd.Variable([4, 2]), pd.Variable([2], dtype="int64")
-    product = pd.matmul(pd.reshape(x, shape), y)
-    feeds = {x: np.ones(6, f32), y: np.ones((4, 2), f32), shape: [2, 3]}
+    x, shape = pd.Variable([None]), pd.Variable([2], dtype="int64")
     with pytest.raises(pd.BackendError, match=f"^{runtime}: "):
-        pd.Session(runtime).eval(product, feeds)
+        pd.Session(runtime).eval(pd.reshape(x, shape), {x: np.ones(5, f32), shape: [2, 3]})
 
 
 class Refusing(ReferenceBackend):
