@@ -41,6 +41,95 @@ def test_interpolate_is_pytorchs(rng):
         np.testing.assert_allclose(value, want, rtol=1e-4, atol=1e-5)
 
 
+def test_gradients_of_interpolate_are_pytorchs(rng):
+    torch = pytest.importorskip("torch")
+    x = rng.standard_normal((2, 3, 5, 7)).astype("float32")
+    slot = pd.Variable([None, None, 5, 7])
+    wanted, results = [], []
+    for (mode, corners, antialias), sizes in product(MODES, ([8, 3], [1, 2], [9, 14])):
+        y = pd.interpolate(slot, sizes, mode, corners, antialias=antialias)
+        results += pd.gradients(pd.reduce_sum(pd.sin(y)), [slot])
+        image = torch.tensor(x, requires_grad=True)
+        name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+        z = torch.nn.functional.interpolate(image, sizes, None, name, corners, antialias=antialias)
+        torch.sin(z).sum().backward()
+        wanted.append(image.grad.numpy())
+    for value, want in zip(pd.eval(results, feeds={slot: x}), wanted, strict=True):
+        np.testing.assert_allclose(value, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("corners", [True, False])
+def test_grid_sample_is_pytorchs(corners, rng):
+    torch = pytest.importorskip("torch")
+    image = rng.standard_normal((2, 3, 5, 6)).astype("float32")
+    points = rng.uniform(-1.6, 1.6, (2, 4, 3, 2)).astype("float32")
+    slots = pd.Variable([None, None, 5, 6]), pd.Variable([None, 4, 3, 2])
+    wanted, results = [], []
+    for mode, padding in product(["nearest", "linear", "cubic"], ["zeros", "border", "reflection"]):
+        y = pd.grid_sample(*slots, mode, padding, corners)
+        results += [
+            y,
+            *pd.gradients(pd.reduce_sum(pd.sin(y)), list(slots))[: 1 + (mode != "nearest")],
+        ]
+        leaves = [torch.tensor(v, requires_grad=True) for v in (image, points)]
+        name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+        z = torch.nn.functional.grid_sample(*leaves, name, padding, corners)
+        torch.sin(z).sum().backward()
+        wanted += [z.detach().numpy(), *(v.grad.numpy() for v in leaves[: 1 + (mode != "nearest")])]
+    found = pd.eval(results, feeds=dict(zip(slots, (image, points), strict=True)))
+    for value, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(value, want, rtol=1e-3, atol=2e-4)
+
+
+def test_losses_of_spectra_are_pytorchs(rng):
+    """Of magnitudes and of complex numbers: one-sided, of another length, of frames, of images."""
+    torch = pytest.importorskip("torch")
+    x, target = (rng.standard_normal((3, 16)).astype("float32") for _ in range(2))
+    slot = pd.Variable([None, 16])
+
+    def magnitudes(z):
+        return pd.sqrt(pd.reduce_sum(pd.square(z), -1) + 1e-6)
+
+    def spectra(v, length=None):
+        return pd.dft(pd.unsqueeze(v, 2), length, axis=1, onesided=True)
+
+    def both_axes(v):
+        images = pd.reshape(v, [-1, 4, 4, 1])
+        return pd.dft(pd.dft(images, axis=1), axis=2)
+
+    def frames(v):
+        rows = np.arange(0, 13, 4)[:, None] + np.arange(4)
+        windows = pd.gather(v, rows, 1) * np.hanning(4).astype("float32")
+        return pd.dft(pd.unsqueeze(windows, 3), axis=2, onesided=True)
+
+    def torch_frames(v):
+        window = torch.tensor(np.hanning(4).astype("float32"))
+        return torch.fft.rfft(v.unfold(1, 4, 4) * window)
+
+    pairs = [
+        (spectra, torch.fft.rfft),
+        (lambda v: spectra(v, 9), lambda v: torch.fft.rfft(v, 9)),
+        (lambda v: spectra(v, 21), lambda v: torch.fft.rfft(v, 21)),
+        (both_axes, lambda v: torch.fft.fft2(v.reshape(-1, 4, 4))),
+        (frames, torch_frames),
+    ]
+    for ours, theirs in pairs:
+        goal = ours(pd.constant(target))
+        costs = [
+            pd.reduce_mean(pd.abs(magnitudes(ours(slot)) - magnitudes(goal))),
+            pd.reduce_sum(pd.square(ours(slot) - goal)),
+        ]
+        found = pd.eval([*costs, *(pd.gradients(c, [slot])[0] for c in costs)], {slot: x})
+        leaf, wanted = torch.tensor(x, requires_grad=True), []
+        z, to = theirs(leaf), theirs(torch.tensor(target))
+        sizes = [torch.sqrt(w.real**2 + w.imag**2 + 1e-6) for w in (z, to)]
+        losses = [(sizes[0] - sizes[1]).abs().mean(), ((z - to).abs() ** 2).sum()]
+        wanted = [loss.item() for loss in losses]
+        wanted += [torch.autograd.grad(c, leaf, retain_graph=True)[0].numpy() for c in losses]
+        for value, want in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(value, want, rtol=1e-4, atol=1e-4)
+
+
 def test_interpolate_to_sizes_of_another_image(rng):
     x, other = pd.Variable([None] * 4), pd.Variable([None] * 4)
     sizes = pd.slice(pd.shape_of(other), [2], [4], [0])
