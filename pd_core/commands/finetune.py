@@ -18,6 +18,7 @@ import numpy as np
 from ..storage.atomic import check_writable
 from ..training import Log, Progress, Resume, RunnerItem, SaveEvery
 from ..training.item import Following
+from ..training.precision import PRECISIONS
 from ..training.tuning.arrays import columns, read_arrays, split
 from ..training.tuning.finetuning import finetune
 from ..training.tuning.tuned_file import export_tuned
@@ -34,6 +35,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_objective(parser)
     parser.add_argument("--epochs", type=count, default=1, help="(default: %(default)s)")
     parser.add_argument("--batch-size", type=count, default=32, help="(default: %(default)s)")
+    parser.add_argument(
+        "--precision",
+        choices=list(PRECISIONS),
+        default="float32",
+        help="what products of matrices and convolutions are computed in (default: %(default)s)",
+    )
     parser.add_argument("--seed", type=seed, default=0, help="of order, dropout and adapters")
     parser.add_argument(
         "--validation",
@@ -70,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
         validation=validation,
         seed=options.seed,
         items=_items(options),
+        precision=options.precision,
     )
     export_tuned(options.o, f)
     if adapters is not None and options.adapters is not None:

@@ -78,6 +78,15 @@ def test_finetune_writes_a_model_that_has_learned(folder, capsys):
     np.testing.assert_array_equal(models.stored(tuned)["b1"], models.stored(before)["b1"])
 
 
+def test_finetune_in_another_precision(folder, capsys):
+    command = "finetune model.onnx data.npz -o tuned.onnx --epochs 4 --lr 0.02 --precision "
+    output(capsys, command + "mixed_float16")
+    (found,) = models.run(onnx.load("tuned.onnx"), x=models.samples(64, 2)["x"])
+    assert (found.argmax(1) == models.samples(64, 2)["label"]).mean() > 0.8
+    assert main((command + "mixed_bfloat16").split()) == 2
+    assert "the device cpu has no bfloat16 kernels" in capsys.readouterr().err
+
+
 def test_finetune_with_adapters_and_quantised(folder, capsys):
     command = "finetune model.onnx data.npz -o tuned.onnx --epochs 2 --lr 0.02 "
     printed = output(capsys, command + "--lora 2 --target W1 --adapters a.safetensors --train b2")
