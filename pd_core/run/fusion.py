@@ -12,7 +12,7 @@ from .compiler import Compiler
 from .programs import program_cache
 
 # what the innermost `with pd.fused()` of this thread says, None outside of all
-_block: ContextVar[bool | None] = ContextVar("pd_core.fused", default=None)
+asked: ContextVar[bool | None] = ContextVar("pd_core.fused", default=None)
 
 
 @contextmanager
@@ -36,11 +36,11 @@ def fused(on: bool = True) -> Iterator[None]:
     """
     if on:
         c_compiler()
-    token = _block.set(on)
+    token = asked.set(on)
     try:
         yield
     finally:
-        _block.reset(token)
+        asked.reset(token)
 
 
 def fused_by_default() -> bool:
@@ -53,7 +53,8 @@ class Compilers:
 
     `plain` is the runtime without them, `make(fused=True)` returns that with them, and `fused` is
     what the session was told, None to ask the block and the environment. Each compiler keeps the
-    programs that it has made.
+    programs that it has made. `usual` is the one outside of all blocks: who evaluates takes it
+    where `asked` is None, which spares the call of `current`.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Compilers:
         if self._default and self._can:
             c_compiler()  # an error where the session is made
         self._of: dict[bool, Compiler] = {False: self._new(plain)}
+        self.usual = self._with(self._can and self._default)
 
     def _new(self, backend: Backend) -> Compiler:
         return Compiler(backend, program_cache(backend), lock=self._lock)
@@ -79,15 +81,16 @@ class Compilers:
     @property
     def fused(self) -> bool:
         """Whether the evaluations of this thread run fused kernels now."""
-        if not self._can or self._told is not None:
-            return self._can and self._default
-        block = _block.get()
-        return self._default if block is None else block
+        return self.current is not self._of[False]
 
     @property
     def current(self) -> Compiler:
         """The one for the evaluations of this thread now."""
-        found = self._of.get(self.fused)
+        block = asked.get() if self._can and self._told is None else None
+        return self.usual if block is None else self._with(block)
+
+    def _with(self, fused: bool) -> Compiler:
+        found = self._of.get(fused)
         if found is None:  # two threads may make it at the same time: one of them is kept
             found = self._of.setdefault(True, self._new(self._make(fused=True)))
         return found

@@ -26,7 +26,7 @@ from .exchange import Gradients
 from .failures import failure
 from .feeds import Feeds
 from .freeing import add_session
-from .fusion import Compilers
+from .fusion import Compilers, asked
 from .moved import MovedNames, Part
 from .observers import Observers
 from .request import Request, request_of
@@ -143,7 +143,9 @@ class Session(NotCopied, MovedNames):
         flat: list[Variable | Update] = []
         flatten(targets, flat)
         with self.lock:
-            call = self.compiler.call(flat, feeds, training)
+            compilers = self.compilers
+            compiler = compilers.usual if asked.get() is None else compilers.current
+            call = compiler.call(flat, feeds, training)
             if call is not None and not self.observers.is_active(self):
                 try:
                     return restructure(targets, iter(call.run(self.store, feeds or {})))
@@ -153,7 +155,7 @@ class Session(NotCopied, MovedNames):
             arrays: dict[Any, Any] = self.evaluate(request)
             self.store.show(arrays, flat)
             if not request.is_observed:
-                self.compiler.learn(flat, feeds, training, request)
+                compiler.learn(flat, feeds, training, request)
             return restructure(targets, (arrays.get(t) for t in flat))
 
     def evaluate(self, request: Request) -> dict[Variable, Any]:
@@ -166,7 +168,9 @@ class Session(NotCopied, MovedNames):
                 self.store.check_open()
             request.is_observed = self.observers.is_active(self)
             observers = self.observers.start(self, request, stack) if request.is_observed else []
-            program = request.program = (request.compiler or self.compiler).program(request)
+            compilers = self.compilers
+            compiler = compilers.usual if asked.get() is None else compilers.current
+            program = request.program = (request.compiler or compiler).program(request)
             if observers:
                 self.store.start(program)
             for observer in observers:

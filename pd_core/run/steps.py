@@ -16,6 +16,7 @@ from .changes import changes_of, computed_changes
 from .compiler import Compiler
 from .failures import failure
 from .feeds import Feeds, feed_array, variable
+from .fusion import asked
 from .index_errors import kind_of_index_error
 from .programs import Compiled, Source
 from .request import Request, request_of
@@ -36,7 +37,9 @@ def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | Non
     flatten(targets, flat)
     stacks = _stacked_feeds(feeds, lambda: computed_variables(flat))
     if not session.observers.is_active(session):
-        steps: Steps | None = session.compiler.call(flat, stacks, training, Steps)
+        compilers = session.compilers
+        compiler = compilers.usual if asked.get() is None else compilers.current
+        steps: Steps | None = compiler.call(flat, stacks, training, Steps)
         steps = steps or _new_steps(session, flat, stacks, training)
         if steps is not None:
             try:
