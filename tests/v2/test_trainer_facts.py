@@ -128,7 +128,8 @@ SIGNATURES = {
     "event.EndPass": "(pass_id, evaluator, gm)",
     "event.TestResult": "(evaluator, cost)",
     "trainer.SGD": "(cost, parameters, update_equation, extra_layers=None, is_local=True, "
-    "pserver_spec=None, use_etcd=True, *, check_numerics=None, precision=None)",  # the last one is new
+    "pserver_spec=None, use_etcd=True, "
+    "*, check_numerics=None, precision=None)",  # the last two are new
     "trainer.SGD.train": "(self, reader, num_passes=1, event_handler=None, feeding=None, "
     "*, checkpoint=None)",  # the last one is new
     "trainer.SGD.test": "(self, reader, feeding=None)",
