@@ -143,7 +143,7 @@ def _outside(node: Node, index: _Index, compute: Compute) -> str | None:
         sizes = sizes[index.column : index.column + 1]
     values = arrays[0]
     by_rows = node.op_type in _BY_ROWS and index.column is None
-    high = np.array(sizes if by_rows else sizes[0])
+    high = np.array(sizes[: values.shape[-1]] if by_rows else sizes[0])
     if values.dtype.kind == "f":  # ids in columns of numbers, behind a Cast
         values = values.astype(np.int64)
     if values.dtype.kind not in "iu":
@@ -165,7 +165,8 @@ def _sizes(node: Node, dims: Sequence[Dim]) -> list[Dim]:
     """The sizes of the axes that a node's index chooses along."""
     if node.op_type in _BY_ROWS:
         batch = node.attributes.get("batch_dims", 0)
-        return list(dims[batch : batch + node.inputs[1].dims[-1]])
+        columns = node.inputs[1].dims[-1]
+        return list(dims[batch : batch + columns if isinstance(columns, int) else None])
     return [dims[node.attributes.get("axis", 0)]]
 
 

@@ -234,3 +234,17 @@ def test_the_runtime_prints_nothing(capfd):
     with pytest.raises(pd.OutOfRange):
         pd.eval(pd.softmax_cross_entropy(x, label), {x: np.zeros((1, 3)), label: [3]})
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_an_index_of_unknown_width_is_named(columns):
+    """A ScatterND has such an index: how many columns it has is that of the feed."""
+    x, k = pd.Variable([None, None], dtype="float32"), pd.Variable([None, None], dtype="int64")
+    y = pd.apply("ScatterND", x, k, pd.Variable([None] * (3 - columns), name="new"))
+    feeds = {
+        x: np.ones((3, 2)),
+        k: np.array([[0, 1], [3, 0]])[:, :columns],
+        "new": np.ones((2, 2)[: 3 - columns]),
+    }
+    with pytest.raises(pd.OutOfRange, match=r": 3 (in row 1|at \[1, 0\]) is outside -3 … 2"):
+        pd.eval(y, feeds)
