@@ -17,7 +17,7 @@ from updates import norm
 
 @dataclass(frozen=True)
 class Rule:
-    """How updates become one.
+    """Aggregation of updates.
 
     `clip` is the largest L2 norm of a client's difference, None for any. `noise` is the standard
     deviation of the noise in units of `clip`. A client with more than `most_samples` counts as one
@@ -60,13 +60,13 @@ class Rule:
         return {n: (a + sums[n] / total).astype(a.dtype) for n, a in weights.items()}
 
     def factor(self, differences):
-        """What a client's difference is multiplied with, so that its norm is `clip` at most."""
+        """Return the clipping factor of a difference, after which its norm is within `clip`."""
         length = norm(differences.values())
         return 1.0 if self.clip is None or length <= self.clip else self.clip / length
 
     @property
     def cost(self):
-        """What a round adds to `spent`: 1 / noise^2, infinite without noise."""
+        """The privacy cost of a round, 1 / noise^2: infinite without noise."""
         return math.inf if self.noise == 0 else self.noise**-2
 
 

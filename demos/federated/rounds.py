@@ -179,7 +179,7 @@ def _hashed(client):
 
 
 def _read(path):
-    """What add() has written: client and samples, and the bytes that came."""
+    """Read a file of add(): client and samples, and the bytes of the update."""
     content = path.read_bytes()
     end = 8 + int.from_bytes(content[:8], "little")
     return json.loads(content[8:end]), content[end:]

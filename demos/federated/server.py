@@ -103,7 +103,7 @@ class Server:
         print(f"round {rounds.number} of {rounds.total} begins", flush=True)
 
     async def about(self, request):
-        """What is trained, and how private it is so far."""
+        """Describe the training, with its epsilon so far."""
         rounds = self.rounds
         private = epsilon(rounds.now.spent, self.delta)
         if private is None:
@@ -150,7 +150,7 @@ class Server:
         )
 
     async def weights(self, request):
-        """What a client of this round begins with."""
+        """Send the weights of this round."""
         number = whole(request.match_info["number"], "round")
         now = self.rounds.now  # another thread may be ending the round
         if number != now.number:
@@ -159,7 +159,7 @@ class Server:
         return web.Response(body=body, content_type="application/octet-stream")
 
     async def update(self, request):
-        """What a client of this round has trained, of ?samples=60; counted once."""
+        """Receive the update of a client, of ?samples=60; a repeated one counts once."""
         number = whole(request.match_info["number"], "round")
         samples = whole(request.query.get("samples", ""), "samples")
         self.rounds.check_open(number)  # before a body is received for nothing

@@ -1,4 +1,4 @@
-"""What is averaged, and the updates of clients, which are checked before they count."""
+"""The parameters that are averaged, and validation of the updates of clients."""
 
 import json
 import math
@@ -42,7 +42,7 @@ class Averaged:
 
     @property
     def most_bytes(self):
-        """How large an update may be, in bytes."""
+        """The size limit of an update, in bytes."""
         names = sum(len(json.dumps(name)) + 200 for name in self.initial)
         return sum(a.nbytes for a in self.initial.values()) + names + HEADER_BYTES
 

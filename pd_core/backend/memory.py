@@ -1,4 +1,4 @@
-"""How much memory a run of a model takes: the graph that ONNX Runtime makes of it, by liveness."""
+"""Peak memory of a run of a model, by liveness in the graph that ONNX Runtime makes of it."""
 
 import math
 import os

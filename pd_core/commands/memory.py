@@ -1,4 +1,4 @@
-"""What `info --memory` and `info --operators` tell about training on a device."""
+"""Reports of `info --memory` and `info --operators`, on training on a device."""
 
 import argparse
 import json
@@ -102,7 +102,7 @@ def _state_rows(step, trained=(), others=()):
 
 
 def _run_rows(step, options):
-    """What a run takes beside the state."""
+    """Memory of a run besides the state."""
     try:
         memory = run_memory(step, options.batch, dict(options.size))
     except UnknownSize as error:

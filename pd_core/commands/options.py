@@ -195,12 +195,13 @@ def prepared(
     f = model_of(options, training=not options.eval_mode)
     adapters = adapted(options, f)
     task = _objective(options, f)
-    halves = [v for v in task.parameters() if v.dtype.itemsize < 4]
+    parameters = task.parameters()
+    halves = [v for v in parameters if v.dtype.itemsize < 4]
     if halves:
         raise ModelError(
             f"{f.origin}: {halves[0].name!r} is {halves[0].dtype}, which optimizers do not update\n"
             "  hint: --float32 trains in float32, and writes the types of the file"
         )
-    if not task.parameters():
+    if not parameters:
         raise ModelError(f"{f.origin}: {f.stored.why_nothing()}")
     return f, adapters, task, _optimizer(options)

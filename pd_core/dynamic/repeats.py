@@ -19,7 +19,9 @@ Repeat = tuple[Template, tuple[Variable | None, ...]]
 
 
 class Repeats(dict[tuple, Repeat]):
-    """What a layer adds, by the type of its input, for as long as no layer below it changes.
+    """A cache of the calls that a layer adds, by the type of its input.
+
+    It is valid for as long as no layer below it changes.
 
     A change of a layer replaces its own; `below` are those of the layers below.
     """

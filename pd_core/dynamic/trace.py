@@ -26,7 +26,7 @@ def label(v: Variable) -> str:
 
 
 def _state_key(v: Variable) -> tuple:
-    """What keys have for persistent state."""
+    """The entry of persistent state in a key."""
     key = v.__dict__["state_key"] = STATE, *type_key(v)
     return key
 

@@ -52,14 +52,14 @@ def whole(values: Operand) -> Variable:
 # ---- operators
 
 
-def _clash(a: Any, b: Any) -> Any:
+def sizes_differ(a: Any, b: Any) -> bool:
     """Return whether two sizes are known to differ."""
     return isinstance(a, int) and isinstance(b, int) and a != b
 
 
 def differ(a: Variable, b: Variable) -> bool:
     """Return whether the shapes of two Variables are known to differ."""
-    return a.rank != b.rank or any(map(_clash, a.dims, b.dims))
+    return a.rank != b.rank or any(map(sizes_differ, a.dims, b.dims))
 
 
 @check(*BROADCASTING)
@@ -91,7 +91,7 @@ def _check_matmul(node: Any) -> None:
     if broadcast_dims(a.dims[:-2], b.dims[:-2]) is None:
         leading = f"{format_dims(a.dims[:-2])} and {format_dims(b.dims[:-2])}"
         raise ShapeError(f"leading sizes {leading} do not broadcast")
-    if _clash(a.dims[-1], b.dims[-2 if b.rank > 1 else 0]):
+    if sizes_differ(a.dims[-1], b.dims[-2 if b.rank > 1 else 0]):
         raise ShapeError(
             f"inner sizes differ, {a.dims[-1]} against {b.dims[-2 if b.rank > 1 else 0]}"
         )
@@ -104,7 +104,7 @@ def _check_conv(node: Any) -> None:
     if x.rank < 3 or x.rank != w.rank:
         raise ShapeError(f"an image of rank {x.rank} and filters of rank {w.rank}")
     _check_filters(w, group)
-    if isinstance(w.dims[1], int) and _clash(x.dims[1], w.dims[1] * group):
+    if isinstance(w.dims[1], int) and sizes_differ(x.dims[1], w.dims[1] * group):
         raise ShapeError(
             f"the image has {x.dims[1]} channels, the filters take {w.dims[1] * group}"
         )
@@ -130,7 +130,7 @@ def _check_conv_transpose(node: Any) -> None:
     if x.rank < 3 or x.rank != w.rank:
         raise ShapeError(f"an image of rank {x.rank} and filters of rank {w.rank}")
     _check_filters(w, a.get("group", 1))
-    if _clash(x.dims[1], w.dims[0]):
+    if sizes_differ(x.dims[1], w.dims[0]):
         raise ShapeError(f"the image has {x.dims[1]} channels, the filters take {w.dims[0]}")
     for extra, stride in zip(a.get("output_padding", ()), a.get("strides", ()), strict=False):
         if extra >= stride:
@@ -156,7 +156,7 @@ def _check_transposed(image: Any, window: Any, a: Any) -> None:
 
 def _check_bias(node: Any, filters: Any) -> None:
     bias = node.inputs[2] if len(node.inputs) > 2 else None
-    if bias is not None and (bias.rank != 1 or _clash(bias.dims[0], filters)):
+    if bias is not None and (bias.rank != 1 or sizes_differ(bias.dims[0], filters)):
         raise ShapeError(f"a bias of {format_dims(bias.dims)} for {filters} filters")
 
 
@@ -195,7 +195,7 @@ def _check_concat(node: Any) -> None:
         if other.rank != first.rank:
             raise ShapeError(f"ranks differ, {first.rank} against {other.rank}")
         for k, (a, b) in enumerate(zip(first.dims, other.dims, strict=True)):
-            if k != axis % first.rank and _clash(a, b):
+            if k != axis % first.rank and sizes_differ(a, b):
                 raise ShapeError(f"sizes of axis {k} differ, {a} against {b}")
 
 
@@ -283,10 +283,10 @@ def _check_elements(node: Any) -> None:
     if index.rank != x.rank:
         raise ShapeError(f"an index of rank {index.rank} for rank {x.rank}")
     for k, (size, entries) in enumerate(zip(x.dims, index.dims, strict=True)):
-        if k != axis and _clash(size, entries) and entries > size:
+        if k != axis and sizes_differ(size, entries) and entries > size:
             raise ShapeError(f"the index has {entries} entries on axis {k}, the input {size}")
     for v in values:
-        if v.rank != index.rank or any(map(_clash, v.dims, index.dims)):
+        if v.rank != index.rank or any(map(sizes_differ, v.dims, index.dims)):
             raise ShapeError(
                 f"values of {format_dims(v.dims)} for an index of {format_dims(index.dims)}"
             )

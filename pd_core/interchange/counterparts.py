@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Counterpart:
-    """What PyTorch calls the parts of a layer.
+    """PyTorch's names of the parts of a layer.
 
     `layers` are {its name of a layer below: ours}, where that differs; `merged` layers below whose
     parameters are in the entries; `ignored` names of PyTorch alone, {name: value that it begins
@@ -59,7 +59,7 @@ class Counterpart:
 
 @dataclass(frozen=True)
 class Layout:
-    """How PyTorch stores one parameter: gates in another order, then transposed or not."""
+    """PyTorch's layout of a parameter: gates in another order, then transposed or not."""
 
     transposed: bool = False
     order: tuple[int, ...] = ()  # of PyTorch's gates in ours

@@ -90,7 +90,7 @@ class ModelFolder(Mapping[str, np.ndarray]):
         return {file: TensorFile(self.path / file) for file in files}, index
 
     def _absent(self):
-        """What the error says of a folder without tensors."""
+        """The error message for a folder without tensors."""
         if not self.path.exists():
             return f"there is no {self.path}"
         others = [

@@ -97,7 +97,7 @@ def _shape(sizes: Sequence[Any]) -> Any:
 
 
 class PdBackend(AbstractBackend):
-    """What einops does with Variables."""
+    """The backend of einops for Variables."""
 
     framework_name = "pd_core"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.checks import sizes_differ
 from ..graph.errors import DTypeError, ShapeError
 from ..graph.node import refined
 from ..graph.op import op
@@ -144,17 +145,13 @@ def _checked(
 ) -> tuple[Variable, Variable]:
     """Rows and the segments of them, which must be within the count."""
     x, ids = constant(x), constant(ids)
-    if x.rank == 0 or ids.rank != 1 or _differ(x.dims[0], ids.dims[0]):
+    if x.rank == 0 or ids.rank != 1 or sizes_differ(x.dims[0], ids.dims[0]):
         raise ShapeError(f"takes rows and an id for each, not {describe(x)} and {describe(ids)}")
     if ids.dtype.kind not in "iu":
         raise DTypeError(f"the ids are integers, not {describe(ids)}")
     if floats and x.dtype.kind != "f":
         raise DTypeError(f"takes floats, not {describe(x)}")
     return x, m.cast(within(ids, count), np.int64)
-
-
-def _differ(a, b):
-    return isinstance(a, int) and isinstance(b, int) and a != b
 
 
 def _rows(x, count, value):

@@ -102,7 +102,7 @@ class Session(NotCopied, MovedNames):
 
     @property
     def compiler(self) -> Compiler:
-        """What compiles the programs of this thread now."""
+        """The compiler of the programs of this thread."""
         return self.compilers.current
 
     @property

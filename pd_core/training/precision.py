@@ -32,7 +32,7 @@ def checked_precision(name: Any) -> str:
 
 
 class Precision:
-    """What the products of a graph are computed in, and the scale of its gradients.
+    """The element type of the products of a graph, and the scale of its gradients.
 
     One belongs to one graph: it gives the same Variable for the same one in all calls of `cast`.
     """

@@ -1,4 +1,4 @@
-"""What a generated function is given: buffers, sizes, and memory for each of its parts."""
+"""Arguments of generated functions: buffers, sizes, and memory for each of their parts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

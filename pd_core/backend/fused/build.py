@@ -145,7 +145,7 @@ def folder() -> Path:
 
 
 def _default() -> Path:
-    """Where the system wants what a user's programs can make again."""
+    """The folder of the user's caches on this system."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or os.path.expanduser(r"~\AppData\Local")
     elif sys.platform == "darwin":

@@ -1,4 +1,4 @@
-"""Which operators of a graph become groups: convex ones, so that nothing outside lies between.
+"""Clustering of operators into convex groups, so that nothing outside lies between.
 
 Each operator has a level: how many operators that fit in no group follow it on the way to the
 outputs, at most, counted down. Along any path the level rises at an operator that fits in none.

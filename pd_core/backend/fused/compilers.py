@@ -97,7 +97,10 @@ def _asked(command: Sequence[str]) -> tuple[Compiler | None, str]:
 
 
 def _stamp(path: str | Path) -> str:
-    """What changes when a program is replaced by another version: asking it takes 5 ms."""
+    """A fingerprint of an executable: its path, size and time of change.
+
+    Asking it for its version takes 5 ms.
+    """
     real = os.path.realpath(path)
     status = os.stat(real)
     return f"{real} {status.st_size} {status.st_mtime_ns}"

@@ -22,7 +22,7 @@ _PRODUCTS = {"MatMul", "Gemm", "FusedMatMul"}
 
 @dataclass
 class Statistics:
-    """How many groups a program has, how many other operators, and how many groups differ."""
+    """Counts of the groups of a program, of its other operators, and of distinct groups."""
 
     groups: int = 0
     others: int = 0

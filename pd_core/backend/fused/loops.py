@@ -14,7 +14,7 @@ _MOST = 48  # statements of a loop, of which each may keep a register
 
 @dataclass(eq=False)
 class Statement:
-    """What a loop does with one element: `how` is "map", or that of a reduction.
+    """A statement of a loop, for one element: `how` is "map", or that of a reduction.
 
     `reads` has for each input its view's strides along the loop's axes and its view; None where
     it is in a register or a literal.
@@ -91,13 +91,13 @@ class Body:
             self._look(step)
 
     def _view(self, x: str) -> View:
-        """Where a value is, or would be if it is stored."""
+        """The view of a value, or that it would have if it is stored."""
         if x not in self.views:
             self.views[x] = whole(x, self.values.dims(x))
         return self.views[x]
 
     def _memory(self, x: str) -> View:
-        """Where a value is, which is in memory from now on."""
+        """The view of a value, which is in memory from now on."""
         view = self._view(x)
         known = self.stored if view.buffer in self.made else self.inputs
         if view.buffer not in known:

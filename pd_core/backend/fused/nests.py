@@ -17,7 +17,7 @@ _SLOW = ("f_", "exp", "log", "tanh", "erf", "sqrt", "/")  # about as long as eig
 
 @dataclass
 class Access:
-    """What a loop reads or writes: a view's buffer, type, offset, and strides along axes.
+    """A memory access of a loop: a view's buffer, type, offset, and strides along axes.
 
     `outer` is its stride along the axis of the rows, if the loop is one of several in rows.
     """

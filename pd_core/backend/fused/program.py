@@ -112,7 +112,7 @@ def _sources(folder: str) -> str:
 
 
 def _remembered(name: str) -> tuple[bytes, list[Path]] | None:
-    """What a program has become before; None if it, or one of its libraries, is not there."""
+    """The cached result for a program; None if it, or one of its libraries, is missing."""
     data = kept(name)
     if data is None:
         return None

@@ -265,7 +265,7 @@ def _places(node, x, index, axis, values):
 
 
 def _gather(node, values):
-    """What is at indices along an axis: one of each row by a comparison, others by their place."""
+    """A gather along an axis: one of each row by a comparison, others by their place."""
     (x, index), y = node.input[:2], node.output[0]
     dims, own, result = values.dims(x), values.dims(index), values.dims(y)
     axis = operators.attributes(node).get("axis", 0) % max(len(dims), 1)

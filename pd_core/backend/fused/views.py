@@ -1,4 +1,4 @@
-"""Where values are in memory: a buffer, and the offset and strides of the elements in it."""
+"""Views of values in memory: a buffer, and the offset and strides of the elements in it."""
 
 import itertools
 from dataclasses import dataclass

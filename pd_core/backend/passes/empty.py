@@ -24,7 +24,7 @@ def steps_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
     Without steps the final states are the initial ones.
     """
     x, r = inputs[0], inputs[2]
-    if _has_elements(x) or x.dims[2] == 0:
+    if has_elements(x) or x.dims[2] == 0:
         return None
     initial = [*inputs[5:7], None, None][: len(node.outputs) - 1]
 
@@ -84,7 +84,7 @@ def _sizes(y, sizes):
 def attention_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Run an attention only if there are queries and keys; without keys its result is zero."""
     q, k, v = inputs[:3]
-    if len(node.outputs) > 1 or (_has_elements(q) and _has_elements(k)):
+    if len(node.outputs) > 1 or (has_elements(q) and has_elements(k)):
         return None
 
     def run() -> list[Variable]:
@@ -136,7 +136,7 @@ def places_along(node: Node, inputs: Inputs, context: Context) -> Outputs:
     From the end, ONNX Runtime 1.31 gives the shape of x itself where x is empty.
     """
     (x,), axis = inputs, node.attributes.get("axis", 0)
-    if axis >= 0 or _has_elements(x):
+    if axis >= 0 or has_elements(x):
         return None
     changed = {**node.attributes, "axis": axis + x.rank}
     return (apply(node.op_type, x, known=node.outputs[0].dims, **changed),)
@@ -159,7 +159,7 @@ def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
     new, equation = [], []
     for x, letters in zip(inputs, found, strict=True):
         indices = sorted(range(len(letters)), key=[order.index(c) for c in letters].__getitem__)
-        if _has_elements(x) or indices == list(range(len(letters))):
+        if has_elements(x) or indices == list(range(len(letters))):
             indices = list(range(len(letters)))
         else:
             axes = axes_of_letters(letters, x.rank)
@@ -172,7 +172,8 @@ def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
     return (refined(y, node.outputs[0].dims),)
 
 
-def _has_elements(x):
+def has_elements(x: Variable) -> bool:
+    """Return whether a value is known to have elements."""
     return all(isinstance(d, int) and d > 0 for d in x.dims)
 
 

@@ -12,6 +12,7 @@ from ...graph.node import Node, apply, refined
 from ...graph.rewrite import is_output_of
 from ...graph.variable import Inputs
 from .context import Context, Outputs
+from .empty import has_elements
 
 
 def column_of_vector(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -30,7 +31,7 @@ def column_of_vector(node: Node, inputs: Inputs, context: Context) -> Outputs:
 def product_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Compute a product whose operands may be empty in a form that the kernels get right."""
     a, b = inputs
-    if _has_elements(a) and _has_elements(b):
+    if has_elements(a) and has_elements(b):
         return None
     if a.dtype.kind == "u":  # of which there are kernels, but not over no elements
         a, b = (ops.cast(x, f"i{x.dtype.itemsize}") for x in inputs)
@@ -107,7 +108,3 @@ def _repeats(x, other, inner):
         for k in range(3, other.rank + 1)
         if not (isinstance(inner, int) and isinstance(other.dims[-k], int))
     )
-
-
-def _has_elements(x):
-    return all(isinstance(d, int) and d > 0 for d in x.dims)

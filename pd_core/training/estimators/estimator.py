@@ -1,4 +1,4 @@
-"""What classifiers and regressors of scikit-learn's interface share: settings, training."""
+"""Base of classifiers and regressors of scikit-learn's interface: settings, training."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field

@@ -8,7 +8,7 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 from ...graph.errors import ExportError
 from ...run.session import Session
 from .fake_quantization import ACTIVATION_LEVELS, SMALLEST_SCALE, WEIGHT_LEVELS, FakeQuantization
-from .stored_tensors import remove_unread
+from .stored_tensors import free_name, remove_unread
 
 
 def add_quantization(model: ModelProto, quantization: FakeQuantization, session: Session) -> None:
@@ -77,9 +77,9 @@ class _Writer:
                 self._initializer(f"{name}_scale", scale),
                 self._initializer(f"{name}_zero_point", zero),
             ]
-            integers = self._name(f"{name}_quantized")
+            integers = free_name(f"{name}_quantized", self.taken)
             self._node("QuantizeLinear", [name, *constants], integers)
-            rounded = self._name(f"{name}_dequantized")
+            rounded = free_name(f"{name}_dequantized", self.taken)
             self._node("DequantizeLinear", [integers, *constants], rounded)
             self.activations[name] = rounded, scale
         return self.activations[name]
@@ -115,7 +115,7 @@ class _Writer:
         ]
         if zeros is not None:
             inputs.append(self._initializer(f"{name}_zero_point", zeros))
-        rounded = self._name(f"{name}_dequantized")
+        rounded = free_name(f"{name}_dequantized", self.taken)
         self._node("DequantizeLinear", inputs, rounded, axis=axis)
         return rounded
 
@@ -125,15 +125,6 @@ class _Writer:
         )
 
     def _initializer(self, name, array):
-        name = self._name(name)
+        name = free_name(name, self.taken)
         self.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
         return name
-
-    def _name(self, name):
-        """Return the name, with a number if it is taken."""
-        k, free = 1, name
-        while free in self.taken:
-            k += 1
-            free = f"{name}_{k}"
-        self.taken.add(free)
-        return free

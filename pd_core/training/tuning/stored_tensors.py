@@ -57,6 +57,16 @@ def remove_unread(graph: GraphProto, names: Collection[str]) -> None:
         graph.input.remove(info)
 
 
+def free_name(name: str, taken: set[str]) -> str:
+    """Return the name, with a number if it is taken, and take it."""
+    k, free = 1, name
+    while free in taken:
+        k += 1
+        free = f"{name}_{k}"
+    taken.add(free)
+    return free
+
+
 def names_read(nodes: Iterable[Any]) -> Iterator[str]:
     """Yield the names that nodes read, those that their bodies read included."""
     for node in nodes:

@@ -14,7 +14,7 @@ from ...storage.atomic import atomic_write
 from .fake_quantization import FakeQuantization
 from .low_rank import Adapted
 from .quantized_file import add_quantization
-from .stored_tensors import names_read, put_values
+from .stored_tensors import free_name, names_read, put_values
 
 
 def export_tuned(
@@ -67,7 +67,9 @@ def _add_adapters(model: ModelProto, f: ImportedModel, session: Session) -> None
             continue
         factors = adapted.adapter.a, adapted.adapter.b
         a, b = (session.get(v) for v in factors)
-        names = [_free(f"{key}.{part}", taken) for part in ("base", "lora_A", "lora_B", "product")]
+        names = [
+            free_name(f"{key}.{part}", taken) for part in ("base", "lora_A", "lora_B", "product")
+        ]
         node.output[0] = names[0]
         dtype = types.get(node.input[1] if len(node.input) > 1 else "", a.dtype)
         arrays = zip(names[1:3], (a, b * np.float32(adapted.lora.scale)), strict=True)
@@ -77,7 +79,7 @@ def _add_adapters(model: ModelProto, f: ImportedModel, session: Session) -> None
         nodes.append(helper.make_node("MatMul", [names[2], names[1]], [names[3]], name=names[3]))
         product = names[3]
         if adapted.adapter.weight.rank > 2:
-            shape, product = _free(f"{key}.shape", taken), _free(f"{key}.filters", taken)
+            shape, product = free_name(f"{key}.shape", taken), free_name(f"{key}.filters", taken)
             dims = np.array(adapted.adapter.weight.dims, np.int64)
             graph.initializer.append(numpy_helper.from_array(dims, shape))
             nodes.append(helper.make_node("Reshape", [names[3], shape], [product], name=product))
@@ -85,15 +87,6 @@ def _add_adapters(model: ModelProto, f: ImportedModel, session: Session) -> None
     copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
-
-
-def _free(name, taken):
-    """Return the name, with a number if it is taken."""
-    k, free = 1, name
-    while free in taken:
-        k, free = k + 1, f"{name}_{k + 1}"
-    taken.add(free)
-    return free
 
 
 def _written(model: ModelProto, path: str | os.PathLike | None) -> ModelProto:

@@ -75,7 +75,7 @@ class _Value:
 
 @dataclass
 class Recurrence:
-    """What a step does.
+    """The computation of one step.
 
     `states` and `outputs` are lists of pieces, `matrices` are the right operands of products.
     `steps`, `rows` and `vectors` are the values from outside that pieces read, {name: (width,

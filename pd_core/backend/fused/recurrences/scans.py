@@ -21,7 +21,7 @@ _MATRICES = (
 
 @dataclass
 class Found:
-    """How many Scans of a model have become operators, and how many operators around them."""
+    """Counts of the Scans that have become operators, and of the operators around them."""
 
     loops: int = 0
     taken_in: int = 0
@@ -228,7 +228,7 @@ class _Fuser:
 
 
 def _reads(node: NodeProto) -> Iterator[str]:
-    """What a node reads, what its bodies read from outside included."""
+    """The inputs of a node, with the outer values that its bodies read."""
     yield from (x for x in node.input if x)
     for a in node.attribute:
         if a.type == a.GRAPH:
