@@ -9,10 +9,13 @@ function element(parent, name, properties = {}) {
   return parent.appendChild(Object.assign(document.createElement(name), properties));
 }
 
-/** The classes, as cards in a container; `events` are functions that tell of changes. */
+/**
+ * The classes, as cards in a container. The others are functions: `renamed` and `removed` tell of
+ * changes of classes, `changed` of any of them or of their pictures.
+ */
 export class Classes {
-  constructor(container, { renamed, removed, failed, current }) {
-    Object.assign(this, { container, renamed, removed, failed, current });
+  constructor(container, { renamed, removed, changed, failed, current }) {
+    Object.assign(this, { container, renamed, removed, changed, failed, current });
     this.groups = [];
     for (let k = 0; k < LEAST; k++) this.#card();
   }
@@ -32,11 +35,19 @@ export class Classes {
     return this.names().filter((_, k) => !this.groups[k].pictures.length);
   }
 
+  /** Return names and pictures, which `show` takes: [[name, [URL of a picture]]]. */
+  stored() {
+    return this.groups.map(({ name, pictures }) => {
+      return [name.value, pictures.map(({ shown }) => shown.toDataURL())];
+    });
+  }
+
   /** Add a class without pictures, unless there are five. */
   add() {
     if (this.groups.length === MOST) return this.failed(`There are ${MOST} classes at most.`);
     this.#card();
     this.renamed();
+    this.changed();
   }
 
   /** Remove the last class, unless only two are left. */
@@ -44,14 +55,26 @@ export class Classes {
     if (this.groups.length === LEAST) return this.failed(`There are ${LEAST} classes at least.`);
     this.groups.pop().card.remove();
     this.removed();
+    this.changed();
   }
 
-  /** Have these classes, with pictures (canvases), in place of all others. */
-  replace(groups) {
+  /** Show these classes, with pictures (canvases or bitmaps), in place of all others. */
+  show(groups) {
     for (const { card } of this.groups) card.remove();
     this.groups = [];
-    for (const [name, pictures] of groups) this.#take(this.#card(name), pictures);
+    for (const [name, pictures] of groups) this.#put(this.#card(name), pictures);
+  }
+
+  /** Show other classes, of which the network knows nothing yet. */
+  replace(groups) {
+    this.show(groups);
     this.removed();
+    this.changed();
+  }
+
+  /** Forget all classes and pictures. */
+  clear() {
+    this.replace(Array.from({ length: LEAST }, () => ["", []]));
   }
 
   #card(title = "") {
@@ -63,7 +86,10 @@ export class Classes {
     const name = element(label, "input", { type: "text", value, maxLength: 30 });
     const list = element(card, "ul", { className: "thumbnails" });
     const group = { card, name, list, pictures: [] };
-    name.addEventListener("input", () => this.renamed());
+    name.addEventListener("input", () => {
+      this.renamed();
+      this.changed();
+    });
     const buttons = element(card, "p", { className: "buttons" });
     this.#button(buttons, "Add this picture", () => this.#take(group, [this.current()]));
     const chooser = element(buttons, "label", { className: "file", textContent: "Add files" });
@@ -93,8 +119,13 @@ export class Classes {
   }
 
   #take(group, pictures) {
+    if (!pictures.every(Boolean)) return this.failed("Draw or choose a picture first.");
+    this.#put(group, pictures);
+    this.changed();
+  }
+
+  #put(group, pictures) {
     for (const picture of pictures) {
-      if (!picture) return this.failed("Draw or choose a picture first.");
       group.pictures.push({ shown: thumbnail(picture), pixels: pixelsOf(picture) });
     }
     this.#redraw(group);
@@ -107,6 +138,7 @@ export class Classes {
       const button = this.#button(element(list, "li"), "", () => {
         group.pictures = pictures.filter((other) => other !== picture);
         this.#redraw(group);
+        this.changed();
       });
       button.setAttribute("aria-label", `Remove picture ${k + 1} of ${pictures.length}`);
       button.title = "Remove";

@@ -5,6 +5,10 @@ It is written as an ONNX file and imported again without its head, as a network 
 elsewhere would be.
 """
 
+import argparse
+import json
+from pathlib import Path
+
 import numpy as np
 import onnx
 
@@ -63,6 +67,15 @@ def features_of(path):
     return next(n.input[0] for n in reversed(nodes) if n.op_type in ("Gemm", "MatMul"))
 
 
+def tunable(picture, path, tuned):
+    """Return the scores of a new head on the classifier of an ONNX file, and the tuned weights."""
+    with pd.namespace(tuned) as network:
+        model = pd.import_onnx(path, frozen=FROZEN if tuned == "whole" else "*")
+        features = model(picture, output=features_of(path))
+        scores = pd.fc(features, CLASSES, W="new_head.weight", B="new_head.bias")
+    return scores, [v for v in network.variables() if v.trainable]
+
+
 def write_steps(folder, path):
     """Write step, initial state and prediction of a new head on the classifier of an ONNX file.
 
@@ -73,10 +86,7 @@ def write_steps(folder, path):
     # Rows of 1 for classes that the page does not use, 0 for the others.
     unused = pd.Variable("unused", shape=[None, CLASSES])
     for tuned, rate in RATES.items():
-        with pd.namespace(tuned) as network:
-            model = pd.import_onnx(path, frozen=FROZEN if tuned == "whole" else "*")
-            features = model(picture, output=features_of(path))
-            scores = pd.fc(features, CLASSES, W="new_head.weight", B="new_head.bias")
+        scores, weights = tunable(picture, path, tuned)
         probability = pd.identity(pd.softmax(scores - unused * 100.0), name="probability")
         cost = pd.identity(pd.reduce_mean(pd.cross_entropy(probability, kind)), name="cost")
         step = pd.AdamOptimizer(rate).minimize(cost)
@@ -85,5 +95,44 @@ def write_steps(folder, path):
         initial = out / "initial.onnx"
         pd.export_step(out / "step.onnx", step, [cost], initial=initial, portable=True)
         # The weights are inputs, so that the page predicts with the ones it has trained.
-        weights = [v for v in network.variables() if v.trainable]
-        pd.export_onnx(out / "predict.onnx", [probability], inputs=[picture, unused, *weights])
+        inputs = [picture, unused, *weights]
+        pd.export_onnx(out / "predict.onnx", [probability], inputs=inputs)
+
+
+def write_tuned(parameters, path, out):
+    """Write the network with the parameters that the page has saved; return the classes' names.
+
+    It has pictures [n, 3, 32, 32] from 0 to 1 as input, and probabilities [n, classes] as output.
+    """
+    with parameters.open("rb") as file:  # safetensors: the length of a JSON header, and the header
+        about = json.loads(file.read(int.from_bytes(file.read(8), "little"))).get(
+            "__metadata__", {}
+        )
+    if about.get("tuned") not in RATES:
+        raise SystemExit(f"{parameters} is no file that the page has saved")
+    classes = json.loads(about["classes"])
+    picture = pd.Variable("picture", shape=[None, 3, SIDE, SIDE])
+    scores, weights = tunable(picture, path, about["tuned"])
+    pd.load(parameters, weights)
+    probability = pd.identity(pd.softmax(scores[:, : len(classes)]), name="probability")
+    pd.export_onnx(out, [probability], inputs=[picture])
+    return classes
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description="Write what the page has tuned as an ONNX file.")
+    parser.add_argument("parameters", type=Path, help="tuned.safetensors, as the page saved it")
+    parser.add_argument("--out", type=Path, default=Path("tuned.onnx"))
+    parser.add_argument(
+        "--classifier",
+        type=Path,
+        default=Path(__file__).resolve().parent / "files" / "classifier.onnx",
+        help="default: files/classifier.onnx beside this",
+    )
+    args = parser.parse_args(argv)
+    classes = write_tuned(args.parameters, args.classifier, args.out)
+    print(f"{args.out}: {', '.join(classes)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,14 +5,16 @@ import { Classes } from "./classes.js";
 import * as controls from "./controls.js";
 import { at, attempt, become, say } from "./controls.js";
 import { DrawingPad } from "./drawing.js";
+import { forgetClasses, keepClasses, keptClasses } from "./kept.js";
 import { example, EXAMPLES, pictureOf, pixelsOf } from "./pictures.js";
 import { Probabilities } from "./results.js";
-import { download, safetensors } from "./safetensors.js";
 import { Service } from "./service.js";
+import { encode } from "../js/src/index.js";
 
 const { device, tuned, steps } = at("controls").elements;
 const percent = (share) => `${Math.round(100 * share)} %`;
 const EXAMPLES_EACH = 8;
+const NETWORKS = [...tuned.options].map(({ value }) => value);
 
 const loss = new Chart(at("loss"), {
   title: "Loss",
@@ -37,27 +39,63 @@ const classes = new Classes(at("classes"), {
   renamed: showClasses,
   removed: () => {
     showClasses();
-    load();
+    begin(NETWORKS);
   },
+  changed: () => orSay(() => keepClasses(classes.stored())),
   failed: (words) => say(words, true),
   current: () => (pad.empty ? null : pad.canvas),
 });
 const service = new Service(new URL("finetune_worker.js", import.meta.url), { stepped, tested });
 
-/** Load the network with a new head, and forget the curves of the one before. */
-async function load() {
+/**
+ * Load the network with a new head, as its training was left; that of `forgotten` networks begins
+ * anew. The curves of the one before go.
+ */
+async function begin(forgotten = []) {
   become("loading");
   ready = false;
   say("Loading ONNX Runtime and the network …");
   for (const chart of [loss, right]) chart.clear();
   controls.clearProgress();
   await attempt(async () => {
-    await service.call("load", { device: device.value, tuned: tuned.value });
+    const values = { device: device.value, tuned: tuned.value, forgotten };
+    const { steps: made, unkept } = await service.call("load", values);
     ready = true;
     become("idle");
-    say("Ready. Add pictures to each class, then press Train.");
+    const next = made
+      ? `The network goes on as you left it, after ${made.toLocaleString("en")} steps.`
+      : "Add pictures to each class, then press Train.";
+    say(`Ready. ${next}${notKept(unkept)}`);
     classify();
   });
+}
+
+const notKept = (why) => (why ? ` Nothing is kept when you leave this page: ${why}` : "");
+
+/** Do something with the browser's database, and say why it cannot be done. */
+async function orSay(job) {
+  try {
+    return await job();
+  } catch (problem) {
+    say(notKept(problem.message).trim(), true);
+  }
+}
+
+/** Show the classes that were there when the page was left. */
+async function showKept() {
+  const groups = await orSay(async () => {
+    const kept = (await keptClasses()) ?? [];
+    const bitmap = async (url) => createImageBitmap(await (await fetch(url)).blob());
+    const pictures = kept.map(([, urls]) => Promise.all(urls.map(bitmap)));
+    return Promise.all(kept.map(async ([name], k) => [name, await pictures[k]]));
+  });
+  if (groups?.length) classes.show(groups);
+}
+
+/** Forget pictures, classes and trainings. */
+async function forget() {
+  classes.clear();
+  await orSay(forgetClasses);
 }
 
 async function train() {
@@ -70,9 +108,10 @@ async function train() {
   say("Training.");
   await attempt(async () => {
     const values = { steps: Number(steps.value), groups: classes.pixels() };
-    const { stopped } = await service.call("train", values);
+    const { stopped, unkept } = await service.call("train", values);
     become("idle");
-    say(`${stopped ? "Stopped" : "Done"}. Draw or choose a new picture to try it.`);
+    const next = `Draw or choose a new picture to try it.${notKept(unkept)}`;
+    say(`${stopped ? "Stopped" : "Done"}. ${next}`);
     classify();
   }, "Training ended: ");
 }
@@ -126,10 +165,20 @@ function addExamples() {
   classes.replace(EXAMPLES.map((name) => [name, drawn(name)]));
 }
 
+/** Let the visitor save the tuned parameters, with what was trained and the names of the classes. */
 function save() {
   return attempt(async () => {
-    download(safetensors(await service.call("parameters")), "tuned.safetensors");
+    const about = { tuned: tuned.value, classes: JSON.stringify(classes.names()) };
+    download(encode(await service.call("parameters"), about), "tuned.safetensors");
   });
+}
+
+function download(bytes, name) {
+  const blob = new Blob([bytes], { type: "application/octet-stream" });
+  const link = Object.assign(document.createElement("a"), { download: name });
+  link.href = URL.createObjectURL(blob);
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
 at("controls").addEventListener("submit", (event) => {
@@ -137,18 +186,21 @@ at("controls").addEventListener("submit", (event) => {
   train();
 });
 at("stop").addEventListener("click", () => service.call("stop"));
-at("reset").addEventListener("click", load);
-for (const select of [device, tuned]) select.addEventListener("change", load);
+at("reset").addEventListener("click", () => begin([tuned.value]));
+for (const select of [device, tuned]) select.addEventListener("change", () => begin());
 at("clear").addEventListener("click", () => pad.clear());
 at("choose").addEventListener("change", choose);
 at("add-class").addEventListener("click", () => classes.add());
 at("remove-class").addEventListener("click", () => classes.removeLast());
 at("examples").addEventListener("click", addExamples);
+at("forget").addEventListener("click", forget);
 at("save").addEventListener("click", save);
 window.addEventListener("pagehide", () => service.end());
 window.addEventListener("pageshow", (event) => event.persisted && location.reload());
 
 controls.explainInvalid(steps, "Steps");
 controls.offerDevices(device, at("device-note"));
+become("loading");
+await showKept();
 showClasses();
-load();
+begin();

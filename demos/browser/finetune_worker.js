@@ -1,6 +1,7 @@
 // Training of a new head, or of the whole network, on a few pictures; prediction of others.
 
 import { shifted, SIDE } from "./pictures.js";
+import { forgetTraining, keepTraining, restoreTraining } from "./kept.js";
 import { alone, fileBytes, loadRuntime, yieldToMessages } from "./runtime.js";
 import { serve, tell } from "./service.js";
 import { TrainingStep } from "../js/src/index.js";
@@ -9,9 +10,10 @@ const SIZE = 3 * SIDE * SIDE;
 const CLASSES = 5; // of the head
 const BATCH = 16;
 const TEST_EVERY = 10; // steps
+const KEEP_EVERY = 50; // steps
 const SHIFT = 2; // pixels
 
-let ort, step, predict;
+let ort, step, predict, network;
 let stepsMade = 0;
 let stopping = false;
 
@@ -21,8 +23,13 @@ async function release() {
   step = predict = undefined;
 }
 
-/** Make a network with a new head, of which `tuned` says what is trained: "head" or "whole". */
-async function load({ device, tuned }) {
+/**
+ * Make a network with a new head, of which `tuned` says what is trained: "head" or "whole".
+ *
+ * The trainings of `forgotten` networks are removed. Return how many steps the one of this network
+ * has made when the page was left, and why nothing can be kept, if so.
+ */
+async function load({ device, tuned, forgotten = [] }) {
   ort = await loadRuntime(device);
   const names = ["step.onnx", "initial.onnx", "predict.onnx"];
   const files = await Promise.all(names.map((name) => fileBytes(`${tuned}/${name}`)));
@@ -30,8 +37,29 @@ async function load({ device, tuned }) {
     await release();
     step = await TrainingStep.create(ort, files[0], files[1], { device });
     predict = await ort.InferenceSession.create(files[2], { executionProviders: [device] });
+    network = tuned;
     stepsMade = 0;
   });
+  const unkept = await orWhyNot(async () => {
+    for (const name of forgotten) await forgetTraining(name);
+    stepsMade = await alone(() => restoreTraining(network, step));
+  });
+  return { steps: stepsMade, unkept };
+}
+
+/** Do something with the database; return the words of its error, or an empty string. */
+async function orWhyNot(job) {
+  try {
+    await job();
+    return "";
+  } catch (problem) {
+    return problem?.message ?? String(problem);
+  }
+}
+
+/** Keep the training as it is now; return why not, or an empty string. */
+function keep() {
+  return orWhyNot(() => alone(() => keepTraining(network, step, stepsMade)));
 }
 
 /** Return the feeds of pictures: their pixels, and which classes of the head are not used. */
@@ -79,7 +107,11 @@ async function report(groups) {
   tell("tested", { step: stepsMade, share: right / all });
 }
 
-/** Train for some steps, or until `stop`, on groups of pictures by class. */
+/**
+ * Train for some steps, or until `stop`, on groups of pictures by class.
+ *
+ * Return whether it was stopped, and why the training cannot be kept, if so.
+ */
 async function train({ steps, groups }) {
   const total = stepsMade + steps;
   let seconds = 0; // of a step, as a moving average
@@ -94,9 +126,10 @@ async function train({ steps, groups }) {
     stepsMade += 1;
     tell("stepped", { step: stepsMade, total, loss: cost.data[0], speed: 1 / seconds });
     if (stepsMade % TEST_EVERY === 0 || stepsMade === total) await report(groups);
+    if (stepsMade % KEEP_EVERY === 0) await keep();
     await yieldToMessages();
   }
-  return { stopped: stopping };
+  return { stopped: stopping, unkept: await keep() };
 }
 
 /** Return the probabilities of one picture. */
@@ -104,11 +137,14 @@ async function classify({ pixels, classes }) {
   return (await alone(() => probabilities([pixels], classes)))[0];
 }
 
-/** Return the tuned parameters: { name: { dims, data } }. */
+/** Return the tuned parameters: { name: { type, dims, data } }. */
 function parameters() {
   return alone(async () => {
     const tensors = Object.entries(step.inputsOf(predict));
-    const read = tensors.map(async ([name, t]) => [name, { dims: t.dims, data: await t.getData() }]);
+    const read = tensors.map(async ([name, tensor]) => {
+      const { type, dims } = tensor;
+      return [name, { type, dims, data: await tensor.getData() }];
+    });
     return Object.fromEntries(await Promise.all(read));
   });
 }

@@ -5,12 +5,13 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
 import onnxruntime
 import pytest
-from safetensors.numpy import load
+from safetensors.numpy import save_file
 
 from .conftest import DEMO
 
@@ -194,14 +195,33 @@ def test_ticks_are_round_numbers_up_to_the_largest_value():
     ]
 
 
-def test_saved_parameters_are_safetensors():
-    code = """import { safetensors } from "./safetensors.js";
-    const arrays = {
-      weight: { dims: [2, 3], data: Float32Array.of(1, 2, 3, 4, 5, 6) },
-      bias: { dims: [3], data: Float32Array.of(-1, 0.5, 0) },
-    };
-    process.stdout.write(new Uint8Array(await safetensors(arrays).arrayBuffer()));"""
-    arrays = load(in_node(code))
-    assert sorted(arrays) == ["bias", "weight"]
-    np.testing.assert_array_equal(arrays["weight"], [[1, 2, 3], [4, 5, 6]])
-    np.testing.assert_array_equal(arrays["bias"], [-1, 0.5, 0])
+@pytest.mark.parametrize("tuned", ["head", "whole"])
+def test_a_model_of_saved_parameters(files, tmp_path, rng, tuned):
+    """fine_tuning.py makes one of what the page saves, without the classes that are not used."""
+    step = Step(files / tuned)
+    picture = rng.random((4, 3, 32, 32), np.float32)
+    unused = np.array([[0, 0, 0, 1, 1]] * 4, np.float32)
+    for _ in range(3):
+        step.run(picture=picture, kind=np.array([[0], [1], [2], [0]]), unused=unused)
+    inputs = [i.name for i in step.predictor.get_inputs()]
+    weights = {name: value for name, value in step.state.items() if name in inputs}
+    about = {"tuned": tuned, "classes": '["cat", "dog", "bird"]'}
+    save_file(weights, tmp_path / "tuned.safetensors", about)
+    command = [sys.executable, DEMO / "fine_tuning.py", "tuned.safetensors"]
+    command += ["--classifier", files / "classifier.onnx"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "tuned.onnx: cat, dog, bird\n"
+    model = onnxruntime.InferenceSession(tmp_path / "tuned.onnx")
+    [found] = model.run(["probability"], {"picture": picture})
+    wanted = step.predict(picture=picture, unused=unused)[:, :3]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    save_file(weights, tmp_path / "other.safetensors")
+    done = subprocess.run(
+        [*command[:2], "other.safetensors"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "other.safetensors is no file that the page has saved\n"

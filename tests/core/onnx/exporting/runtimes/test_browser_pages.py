@@ -215,6 +215,88 @@ def test_fine_tuning_on_examples(visit, files, tuned):
     assert page.browser.console == []
 
 
+def again(page):
+    """Leave a page and open it again, in the same browser."""
+    address = page.js("location.href")
+    page.browser.open("about:blank")
+    page.browser.wait_for("location.href == 'about:blank'")
+    page.browser.open(address)
+    page.browser.wait_for("document.readyState == 'complete' && location.href != 'about:blank'")
+    return page.settle()
+
+
+PICTURES = "document.querySelectorAll('.thumbnails button').length"
+TRIANGLE = (0.5, 0.2), (0.8, 0.8), (0.2, 0.8), (0.5, 0.2)
+# The middle of the state that the browser keeps becomes another number of bytes.
+DAMAGE = """new Promise((resolve) => {
+    indexedDB.open("pd-fine-tuning").onsuccess = ({ target: { result } }) => {
+        const table = result.transaction("states", "readwrite").objectStore("states");
+        table.put(new Uint8Array(9), "whole").onsuccess = () => { result.close(); resolve(); };
+    };
+})"""
+
+
+def test_a_training_goes_on_when_the_page_is_opened_again(visit, files):
+    page = visit("finetune.html", files)
+    page.click("examples")
+    page.settle()
+    page.js("document.querySelector('.card input').value = 'ring'")
+    page.js("document.querySelector('.card input').dispatchEvent(new Event('input'))")
+    page.click("train")
+    assert page.settle().startswith("Done.")
+    page.draw(*TRIANGLE)
+    page.browser.wait_for("document.getElementById('reading').textContent")
+    before = page.probabilities()
+    assert again(page) == "Ready. The network goes on as you left it, after 60 steps."
+    assert page.js(PICTURES) == 24
+    assert page.js("document.querySelector('.card input').value") == "ring"
+    page.draw(*TRIANGLE)
+    page.browser.wait_for("document.getElementById('reading').textContent")
+    assert page.probabilities() == before
+    page.click("train")
+    assert page.settle().startswith("Done.")
+    assert page.text("step") == "120 of 120"
+    # The other network has a training of its own.
+    page.choose("tuned", "head")
+    assert page.settle().startswith("Ready. Add pictures")
+    page.choose("tuned", "whole")
+    assert page.settle() == "Ready. The network goes on as you left it, after 120 steps."
+    page.click("reset")
+    assert page.settle().startswith("Ready. Add pictures")
+    assert again(page).startswith("Ready. Add pictures")
+    assert page.js(PICTURES) == 24
+    page.click("train")
+    page.settle()
+    page.click("forget")
+    page.settle()
+    assert again(page).startswith("Ready. Add pictures")
+    assert page.js(PICTURES) == 0
+    assert page.browser.console == []
+
+
+def test_a_damaged_state_is_forgotten(visit, files):
+    page = visit("finetune.html", files)
+    page.js(DAMAGE)
+    assert again(page).startswith("Ready. Add pictures")
+    page.click("examples")
+    page.settle()
+    page.click("train")
+    assert page.settle().startswith("Done.")
+
+
+def test_a_browser_that_keeps_nothing(visit, files):
+    page = visit("finetune.html", files)
+    page.browser.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="Object.defineProperty(window, 'indexedDB', { value: undefined })",
+    )
+    assert again(page).startswith("Ready.")
+    page.click("examples")
+    page.settle()
+    page.click("train")
+    assert page.settle().startswith("Done.")
+
+
 def test_a_file_that_is_no_picture(visit, files):
     page = visit("finetune.html", files)
     page.js("""(input => {
