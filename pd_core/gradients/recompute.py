@@ -34,7 +34,10 @@ def recompute(function: Callable[..., _Result], *inputs: Any) -> _Result:
 
     Raises:
         GraphError: it returns no float that is computed inside it.
+        TypeError: `function` cannot be called.
     """
+    if not callable(function):
+        raise TypeError(f"recompute: function is a function or a layer, not {function!r}")
     before = latest_serial()
     result = function(*inputs)
     given = list(dict.fromkeys(variables_in(inputs)))

@@ -35,6 +35,14 @@ def axis_of(x: Variable, axis: int) -> int:
     return axis % x.rank
 
 
+def numbers(x: Operand) -> Variable:
+    """Return x, whose elements are numbers; DTypeError if they are bools or text."""
+    x = constant(x)
+    if x.dtype.kind in "bOSU":
+        raise DTypeError(f"takes numbers, not {describe(x)}")
+    return x
+
+
 def per_axis(value: Operand, n: int) -> list[int]:
     """Return one int for each of n axes."""
     array: Any = whole(value).value
@@ -243,6 +251,20 @@ def _check_split(node: Any) -> None:
 @check("TopK")
 def _check_top_k(node: Any) -> None:
     _check_sizes(node.inputs[1])
+
+
+@check("DepthToSpace", "SpaceToDepth")
+def _check_blocks(node: Any) -> None:
+    (x,), side = node.inputs, node.attributes["blocksize"]
+    if side < 1:
+        raise ShapeError(f"a block has pixels, not a side of {side}")
+    if x.rank != 4:
+        raise ShapeError(f"takes images [N, C, H, W], not {describe(x)}")
+    to_depth = node.op_type == "SpaceToDepth"
+    least = side if to_depth else side * side
+    for axis in (2, 3) if to_depth else (1,):
+        if isinstance(x.dims[axis], int) and x.dims[axis] % least:
+            raise ShapeError(f"axis {axis} of {x!r} is no multiple of {least}")
 
 
 @check("LSTM", "GRU", "RNN")

@@ -16,15 +16,21 @@ R = TypeVar("R")
 class GraphError(ValueError):
     """A mistake in a graph, reported at the line that built it.
 
-    `op` is the name of the op function that raised it; the message begins with it.
+    `op` is the name of the op function that the user called; the message begins with it.
     """
 
     op: str | None = None
+    _named = False  # a call outside of our packages: those around it are of other ops
 
     def __str__(self) -> str:
         text = super().__str__()
         named = self.op is None or text.startswith(f"{self.op}: ")
         return text if named else f"{self.op}: {text}"
+
+    def pass_op(self, name: str, by_user: bool) -> None:
+        """Leave an op; the one that a user called gives its name."""
+        if not self._named:
+            self.op, self._named = name, by_user
 
 
 class ShapeError(GraphError):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from .argument_kinds import arguments_of, as_python
 from .errors import GraphError
 from .other_words import explained
 from .recording import recorder
@@ -17,11 +18,16 @@ _Result = TypeVar("_Result")
 def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Make a function an op: the message of a GraphError raised inside begins with its name.
 
-    Where ops call each other, that is the innermost one.
+    Where ops call each other, that is the one which was called from outside of our packages.
+    Arguments that are annotated as numbers, integers, flags or text are checked.
     """
+
+    arguments = arguments_of(function)
 
     @wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        if arguments and (kwargs or len(args) > arguments[0].position):
+            args, kwargs = as_python(arguments, args, kwargs)
         recording = recorder()
         if recording is not None:
             frame = sys._getframe(1)
@@ -37,8 +43,8 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
         try:
             return function(*args, **kwargs)
         except GraphError as error:
-            if error.op is None:
-                error.op = function.__name__
+            file = sys._getframe(1).f_code.co_filename
+            error.pass_op(function.__name__, by_user=not is_internal[file])
             raise
         except TypeError as error:
             raise explained(function, kwargs, error) from error.__cause__
@@ -58,8 +64,7 @@ def _recorded(function: Callable, recording: Any, site: Site | None, args: Any, 
         try:
             return recording.call(function, args, kwargs)
         except GraphError as error:
-            if error.op is None:
-                error.op = function.__name__
+            error.pass_op(function.__name__, by_user=True)
             return _with_numbers(function, recording, args, kwargs, error)
         except TypeError as error:
             raise explained(function, kwargs, error) from error.__cause__
@@ -76,6 +81,5 @@ def _with_numbers(
             return function(*args, **kwargs)
         except GraphError as other:
             error = other
-            if error.op is None:
-                error.op = function.__name__
+            error.pass_op(function.__name__, by_user=True)
     raise error

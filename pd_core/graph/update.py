@@ -115,7 +115,10 @@ def assign(variable: Variable, value: Operand) -> Update:
     Raises:
         GraphError: the variable keeps no value.
         ShapeError: the value has another shape.
+        TypeError: `variable` is no Variable.
     """
+    if not isinstance(variable, Variable):
+        raise TypeError(f"assign: variable is a Variable, not {variable!r}")
     recording = recorder()
     if not isinstance(value, Variable):
         array = as_array(value, variable.dtype, f"assign: {variable!r}")

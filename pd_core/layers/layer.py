@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ..graph.argument_kinds import arguments_of_class, as_python
 from ..graph.errors import GraphError, NameConflict, NotInitialized, ShapeError
 from ..graph.handlers import check_takes
 from ..graph.initializers import Initializer
@@ -63,6 +64,7 @@ class Layer(Structure):
         def __new__(cls, *args, **kwargs):
             if kwargs:
                 check_arguments(cls, kwargs)
+            as_python(arguments_of_class(cls), (cls, *args), kwargs)
             return object.__new__(cls)
 
     def __init__(self, name: str | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ..graph.checks import axis_of
+from ..graph.checks import axis_of, numbers
 from ..graph.errors import ShapeError
 from ..graph.node import apply, composite
 from ..graph.op import op
@@ -213,12 +213,13 @@ def celu(x: Operand, alpha: float = 1.0) -> Variable:
         Of the shape and dtype of x.
 
     Raises:
+        DTypeError: x is bool or text.
         ValueError: alpha is not positive.
     """
     if alpha <= 0:
         raise ValueError(f"celu: alpha is positive, not {alpha}")
     # not ONNX's Celu, which is for float32 only
-    return elu(m.div(x, alpha)) * alpha
+    return elu(m.div(numbers(x), alpha)) * alpha
 
 
 @op

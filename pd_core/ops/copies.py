@@ -371,6 +371,8 @@ def linspace(start: float, end: float, count: int, dtype: DTypeLike = "float32")
         TypeError: `count` is no integer.
         ValueError: `count` is negative.
     """
+    if count < 0:
+        raise ValueError(f"linspace: count is not negative, {count}")
     return constant(np.linspace(start, end, count), dtype)
 
 

@@ -126,12 +126,21 @@ def permutation(count: Operand) -> Variable:
 
     Returns:
         Int64 [count].
+
+    Raises:
+        DTypeError: the count is no integer.
+        ShapeError: the count is negative, or no scalar.
     """
-    size = reshape(whole(count), [1])
-    if size.value is not None and size.value[0] < 0:
-        raise ShapeError(f"a size is not negative, {size.value[0]}")
-    keys = uniform_random(size if size.value is None else size.value)
-    return top_k(keys, size if size.value is None else int(size.value[0]))[1]
+    number = whole(count)
+    if number.value is None:
+        size = reshape(number, [1])
+        return top_k(uniform_random(size), size)[1]
+    if number.rank:
+        raise ShapeError(f"the count is one number, not {describe(number)}")
+    size = int(number.value)
+    if size < 0:
+        raise ShapeError(f"a size is not negative, {size}")
+    return top_k(uniform_random([size]), size)[1]
 
 
 def _gumbel(x):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..graph.checks import numbers
 from ..graph.errors import DTypeError
 from ..graph.inference import element_type
 from ..graph.node import apply, composite, new_node
@@ -389,9 +390,10 @@ def clip(x: Operand, low: Operand | None = None, high: Operand | None = None) ->
         The shape of x.
 
     Raises:
+        DTypeError: x is bool or text.
         ShapeError: a bound is no scalar.
     """
-    x = constant(x)
+    x = numbers(x)
     for bound in (low, high):
         x = x if bound is None else match_dtypes(x, bound)[0]  # floats make an integer x float
     low, high = (None if v is None else match_dtypes(x, v)[1] for v in (low, high))

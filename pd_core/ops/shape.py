@@ -430,7 +430,7 @@ def _ends(x, starts, ends, axes, steps):
 
 @op
 def pad(
-    x: Operand, before: Widths, after: Widths, value: float = 0.0, mode: str = "constant"
+    x: Operand, before: Widths, after: Widths, value: Operand = 0.0, mode: str = "constant"
 ) -> Variable:
     """Pad x with a constant: `before` and `after` hold a width for every axis.
 
@@ -490,9 +490,12 @@ def depth_to_space(x: Operand, block: int, mode: str = "DCR") -> Variable:
         [N, C/b^2, H b, W b].
 
     Raises:
-        ShapeError: x is no image.
+        GraphError: there is no such mode.
+        ShapeError: x is no image, or has no multiple of b^2 channels.
     """
-    return apply("DepthToSpace", x, blocksize=int(block), mode=mode)
+    if mode not in ("DCR", "CRD"):
+        raise GraphError(f"the mode is DCR or CRD, not {mode!r}")
+    return apply("DepthToSpace", x, blocksize=block, mode=mode)
 
 
 @op
@@ -509,7 +512,7 @@ def space_to_depth(x: Operand, block: int) -> Variable:
     Raises:
         ShapeError: x is no image, or its sizes are no multiples of b.
     """
-    return apply("SpaceToDepth", x, blocksize=int(block))
+    return apply("SpaceToDepth", x, blocksize=block)
 
 
 @op

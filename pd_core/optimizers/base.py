@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import ops
+from ..graph.argument_kinds import arguments_of_class, as_python
 from ..graph.errors import GraphError
 from ..graph.misfits import Misfits
 from ..graph.node import ancestors
@@ -141,6 +142,7 @@ class Optimizer:
 
         def __new__(cls, *args, **kwargs):
             check_arguments(cls, kwargs)
+            as_python(arguments_of_class(cls), (cls, *args), kwargs)
             return object.__new__(cls)
 
     def __repr__(self) -> str:
@@ -215,9 +217,9 @@ class Optimizer:
             GraphError: the cost depends on none of the parameters, or a group's pattern is in no
                 name.
             NoGradient: the cost is no float.
-            TypeError: `var_list` has dicts.
+            TypeError: the cost is no Variable, or `var_list` has dicts.
         """
-        costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+        costs = costs_of(cost)
         if any(isinstance(v, Mapping) for v in var_list or ()):
             raise TypeError(
                 "minimize: var_list has Variables\n"
@@ -340,6 +342,15 @@ def _check_period(who, value):
         raise TypeError(f"{who}: accumulate is a number of batches, not {value!r}")
     if value < 1:
         raise ValueError(f"{who}: accumulate is at least 1, not {value}")
+
+
+def costs_of(cost: Variable | Sequence[Variable]) -> list[Variable]:
+    """Return one cost or several as a list; TypeError if one is no Variable."""
+    costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+    for v in costs:
+        if not isinstance(v, Variable):
+            raise TypeError(f"minimize: the cost is a Variable, not {v!r}")
+    return costs
 
 
 def parameters_of(costs: list[Variable], own: Iterable[Assignment]) -> list[Variable]:

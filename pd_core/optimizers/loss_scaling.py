@@ -17,7 +17,7 @@ from ..graph.update import Assignment, Update, effects
 from ..graph.variable import Variable
 from ..graph.whole import whole
 from ..run.session import default_session
-from .base import Optimizer, parameters_of
+from .base import Optimizer, costs_of, parameters_of
 from .row_sparse import Gradient, RowGradient, gradients_by_rows
 from .settings import Built
 from .tracing import state
@@ -97,7 +97,7 @@ class LossScaler(Built):
 
         There it computes the gradients itself: `backward()` of the cost would have no scale.
         """
-        costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+        costs = costs_of(cost)
         recording = recorder()
         if recording is not None:
             recording.minimize(self, costs, var_list, retain_graph)

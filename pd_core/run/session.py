@@ -245,7 +245,12 @@ class Session(NotCopied, MovedNames):
 
         Returns:
             A context for `with`.
+
+        Raises:
+            TypeError: `draws` is no such dict.
         """
+        if not isinstance(draws, Mapping):
+            raise TypeError(f"replay: draws is a dict as the attribute is, not {draws!r}")
         return self.store.replay(draws)
 
     def has(self, variable: Variable) -> bool:

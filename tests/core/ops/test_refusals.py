@@ -67,6 +67,49 @@ REFUSED = {
         pd.ShapeError,
         "layer_norm: .* has no elements to normalise",
     ),
+    "channels of no block": (
+        lambda: pd.depth_to_space(variable(2, 3, 4, 4), 2),
+        pd.ShapeError,
+        r"depth_to_space: axis 1 of .*\[2, 3, 4, 4\] is no multiple of 4",
+    ),
+    "pixels of no block": (
+        lambda: pd.space_to_depth(variable(2, 3, 4, 5), 2),
+        pd.ShapeError,
+        "space_to_depth: axis 3 of .* is no multiple of 2",
+    ),
+    "order": (lambda: pd.permutation(-1), pd.ShapeError, "permutation: a size is not negative, -1"),
+    "spaces": (lambda: pd.linspace(0, 1, -1), ValueError, "linspace: count is not negative, -1"),
+    "cost": (
+        lambda: pd.SGDOptimizer(0.1).minimize(3.0),
+        TypeError,
+        "minimize: the cost is a Variable, not 3.0",
+    ),
+    "assigned": (lambda: pd.assign(3, 1.0), TypeError, "assign: variable is a Variable, not 3"),
+    "recomputed": (lambda: pd.recompute(3), TypeError, "recompute: function is .*, not 3"),
+    "replayed": (lambda: pd.Session().replay(3), TypeError, "replay: draws is a dict .*, not 3"),
+    "the op that was called": (
+        lambda: pd.atan2(variable(2, 3), variable(5, 7)),
+        pd.ShapeError,
+        r"^atan2: sizes \[2, 3\] and \[5, 7\] do not broadcast",
+    ),
+    "an op inside of a layer's": (
+        lambda: pd.nn.FC(3)(variable(4)) + pd.relu6(variable(2, 2, dtype="bool")),
+        pd.DTypeError,
+        "^relu6: takes numbers, not bool",
+    ),
+    "an op in the body of a loop": (
+        lambda: pd.scan(lambda h, x: pd.sub(h, x), variable(5), variable(4, 3)),
+        pd.ShapeError,
+        "^sub: ",
+    ),
+    **{
+        f"{op.__name__} of bools": (
+            lambda op=op: op(variable(2, dtype="bool")),
+            pd.DTypeError,
+            f"^{op.__name__}: takes numbers, not bool",
+        )
+        for op in (pd.celu, pd.clip, pd.hard_tanh, pd.relu6)
+    },
     **{
         f"likelihood of {dtype}": (
             lambda dtype=dtype: pd.negative_log_likelihood(variable(5, 4, dtype=dtype), [0] * 5),
