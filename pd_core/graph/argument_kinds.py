@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from .variable import Variable
-
 _Arguments = tuple[Sequence[Any], Mapping[str, Any]]
 
 
@@ -55,7 +53,6 @@ _KINDS: dict[Any, tuple[type | None, Callable[[Any], Any], str]] = {
     float: (float, _number, "a number"),
     bool: (bool, _flag, "True or False"),
     str: (str, _refuse, "text"),
-    Variable: (Variable, _refuse, "a Variable"),
     int | Sequence[int]: (int, _integer_or_several, "an integer or several"),
     Sequence[int]: (None, _integers, "a sequence of integers"),
     tuple[int, int]: (None, _integers, "two integers"),

@@ -95,7 +95,7 @@ CONVOLUTION = [
         r"conv: 3 numbers \[1, 2, 3\] for 2 spatial axes",
     ),
     (
-        lambda: pd.conv(f32(1, 3, 5), f32(2, 3, 3), strides=1.5),
+        lambda: pd.conv(f32(1, 3, 5), f32(2, 3, 3), pads=1.5),
         DTYPE,
         "conv: cannot take float64 values where int64 is needed, 1.5",
     ),
@@ -252,7 +252,7 @@ REDUCING = [
     (
         lambda: pd.batch_norm(f32(2, 3), f32(3), f32(3), f32(3) * 1.0, f32(3)),
         GRAPH,
-        r"mode_switch: .*mul_0: float32\[3\] keeps no value",
+        r"batch_norm: .*mul_0: float32\[3\] keeps no value",
     ),
     (
         lambda: pd.local_response_norm(f32(2, 3), 5),
@@ -307,7 +307,9 @@ COSTS = [
         SHAPE,
         "classification_error: 3 rows, but 5 labels",
     ),
-    (lambda: pd.square_error(f32(3, 4), f32(3, 2)), SHAPE, r"sub: sizes \[3, 4\] and \[3, 2\]"),
+    (lambda: pd.depth_to_space(f32(2, 3, 4, 4), 2), SHAPE, "depth_to_space: axis 1 of .* of 4"),
+    (lambda: pd.space_to_depth(f32(2, 3, 4, 5), 2), SHAPE, "space_to_depth: axis 3 of .* of 2"),
+    (lambda: pd.square_error(f32(3, 4), f32(3, 2)), SHAPE, r"square_error: sizes \[3, 4\] and \[3, 2\]"),
 ]
 MODES = [
     (

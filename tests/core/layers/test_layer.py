@@ -130,7 +130,7 @@ def test_mistakes_in_assignments():
 
     with pytest.raises(AttributeError, match=r"Early: call super\(\).__init__\(\) before 'fc'"):
         Early()
-    with pytest.raises(TypeError, match="name of a layer is a str that is not empty, not 3"):
+    with pytest.raises(TypeError, match="FC: name is text, or None, not 3"):
         pd.nn.FC(1, name=3)
     with pytest.raises(ValueError, match=r"neither dots nor slashes, not 'a\.b'"):
         setattr(pd.nn.Layer(), "a.b", pd.nn.FC(1))

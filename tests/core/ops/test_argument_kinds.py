@@ -22,7 +22,6 @@ OTHERS = {
     "a number": ["1", [1.0], None, 1j],
     "True or False": [1.5, "no", [True]],
     "text": [1, None, ["DCR"]],
-    "a Variable": [1.0, np.ones(3), "x"],
 }
 OPS = {
     name: function
