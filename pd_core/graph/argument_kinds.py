@@ -26,7 +26,9 @@ def _number(value: Any) -> float:
 def _integers(value: Any) -> Sequence[int]:
     if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
         raise TypeError
-    return value if all(type(n) is int for n in value) else [index(n) for n in value]
+    if not isinstance(value, np.ndarray) and all(type(n) is int for n in value):
+        return value
+    return [index(n) for n in value]
 
 
 def _integer_or_several(value: Any) -> int | Sequence[int]:

@@ -26,9 +26,10 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
 
     @wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        if arguments and (kwargs or len(args) > arguments[0].position):
-            args, kwargs = as_python(arguments, args, kwargs)
         recording = recorder()
+        given = arguments and (kwargs or len(args) > arguments[0].position)
+        if given and (recording is None or not recording.inside):  # inside, sizes may be names
+            args, kwargs = as_python(arguments, args, kwargs)  # type: ignore[assignment]
         if recording is not None:
             frame = sys._getframe(1)
             file = frame.f_code.co_filename

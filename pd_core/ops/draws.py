@@ -135,12 +135,12 @@ def permutation(count: Operand) -> Variable:
     if number.value is None:
         size = reshape(number, [1])
         return top_k(uniform_random(size), size)[1]
-    if number.rank:
+    if number.value.size != 1:
         raise ShapeError(f"the count is one number, not {describe(number)}")
-    size = int(number.value)
-    if size < 0:
-        raise ShapeError(f"a size is not negative, {size}")
-    return top_k(uniform_random([size]), size)[1]
+    known = int(number.value.item())
+    if known < 0:
+        raise ShapeError(f"a size is not negative, {known}")
+    return top_k(uniform_random([known]), known)[1]
 
 
 def _gumbel(x):

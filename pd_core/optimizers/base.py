@@ -346,7 +346,7 @@ def _check_period(who, value):
 
 def costs_of(cost: Variable | Sequence[Variable]) -> list[Variable]:
     """Return one cost or several as a list; TypeError if one is no Variable."""
-    costs = list(cost) if isinstance(cost, (list, tuple)) else [cost]
+    costs: list[Any] = list(cost) if isinstance(cost, (list, tuple)) else [cost]
     for v in costs:
         if not isinstance(v, Variable):
             raise TypeError(f"minimize: the cost is a Variable, not {v!r}")

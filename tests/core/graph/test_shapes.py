@@ -309,7 +309,7 @@ COSTS = [
     ),
     (lambda: pd.depth_to_space(f32(2, 3, 4, 4), 2), SHAPE, "depth_to_space: axis 1 of .* of 4"),
     (lambda: pd.space_to_depth(f32(2, 3, 4, 5), 2), SHAPE, "space_to_depth: axis 3 of .* of 2"),
-    (lambda: pd.square_error(f32(3, 4), f32(3, 2)), SHAPE, r"square_error: sizes \[3, 4\] and \[3, 2\]"),
+    (lambda: pd.square_error(f32(3, 4), f32(3, 2)), SHAPE, r"square_error: sizes \[3, 4\] and"),
 ]
 MODES = [
     (

@@ -157,7 +157,7 @@ def test_what_is_refused():
         pd.Lookahead(pd.Lookahead(pd.SGDOptimizer()))
     with pytest.raises(TypeError, match=r"Lookahead: takes an optimizer .*, not 0\.1"):
         pd.Lookahead(0.1)
-    with pytest.raises(TypeError, match="Lookahead: k is an integer, not 2.5"):
+    with pytest.raises(TypeError, match=r"Lookahead: k is an integer, not 2\.5"):
         pd.Lookahead(pd.SGDOptimizer(), k=2.5)
     for k in (0, True):
         with pytest.raises(ValueError, match=f"k is a number of steps, 1 or more, not {k}"):
