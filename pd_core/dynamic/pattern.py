@@ -6,8 +6,13 @@ wired in the same way, on leaves of the same types, with the same values held. T
 quarter of the time, and what follows from the trace is known from the time before.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import chain, count
+from operator import attrgetter, gt, is_
 from sys import getrefcount
+from types import MappingProxyType
 from typing import Any
 from weakref import ref
 
@@ -19,22 +24,23 @@ from .trace import Trace
 _MOST = 4  # patterns that end with the same operator
 _CREDIT = 8  # patterns that are made without one that is met again
 _MOST_CREDIT = 64
+_TEMPLATE, _FLOW, _INPUTS = map(attrgetter, ("template", "flow", "inputs"))
+# references to what only a list holds, as a map over the list counts them
+_ALONE = next(map(getrefcount, [object()]))
+_ANY = float("inf")
 
 
 class _Leaf:
-    """A leaf of a pattern: a read of persistent state, a constant, or a value of a certain type."""
+    """A leaf of a pattern: a constant, or a value of a certain type."""
 
-    __slots__ = ("constant", "source", "type")
+    __slots__ = ("constant", "type")
 
     def __init__(self, x: Variable) -> None:
-        self.constant, self.source, self.type = x if x.value is not None else None, None, None
-        if x.eager_value is not None:
-            self.type = type_key(x)
-        elif x.source is not None:
-            self.source = ref(x.source)
+        self.constant = x if x.value is not None else None
+        self.type = None if x.eager_value is None else type_key(x)
 
     def fits(self, x: Variable, attributes: dict[str, Any], through: bool) -> bool:
-        """Return whether a Variable may take the place of the leaf, which is no state."""
+        """Return whether a Variable may take the place of the leaf."""
         if self.constant is not None:
             return x.value is not None and x.content == self.constant.content
         value = attributes.get("eager_value")
@@ -46,9 +52,11 @@ class _Leaf:
 
 
 class Pattern:
-    """The nodes of a trace with what their inputs are, and its leaves.
+    """The nodes of a trace of one target with what their inputs are, and its leaves.
 
-    Variables have places, by which `notes` of whoever evaluates such traces refer to them.
+    Nodes are in order from that of the target on. The place of a Variable is where it is first in
+    the list of all their outputs, then all their inputs; `notes` of whoever evaluates such traces
+    refer to it by that.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -56,48 +64,36 @@ class Pattern:
         self.key, self.flows, self.sizes = trace.key, trace.flows, trace.sizes
         # the name, the compiler and a reference to the plan of the last evaluation
         self.plan: tuple[Any, Any, Any] | None = None
-        places: dict[Variable, int] = {}
-        self.nodes: list[tuple] = []
-        for node in trace.order:
-            inputs = [-1 if x is None else places.setdefault(x, len(places)) for x in node.inputs]
-            living = [None if r is None else r() for r in node.alive]
-            outputs = [-1 if y is None else places.setdefault(y, len(places)) for y in living]
-            is_call = type(node) is RecordedCall
-            what, flow = (node.template, node.flow) if is_call else (node.form, node.tracked)
-            tracked = [y is not None and y.tracked for y in living]
-            self.nodes.append((type(node), what, flow, inputs, outputs, tracked))
-        # of each place the node that computes it, or a leaf
-        self.origins: list[Any] = [None] * len(places)
-        for number, (*_, outputs, _) in enumerate(self.nodes):
-            for place in outputs:
-                if place >= 0:
-                    self.origins[place] = number
-        self.uses = [0] * len(places)
-        for _, _, _, inputs, _, _ in self.nodes:
-            for place in inputs:
-                if place >= 0:
-                    self.uses[place] += 1
-        for v, place in places.items():
-            if self.origins[place] is None:
-                self.origins[place] = _Leaf(v)
-        targets = {places[v] for v in trace.targets}
-        # from the last node on: its number and kind, its template or form, its flow, the places
-        # of inputs, and of outputs the place, the number of references that is not exceeded if
-        # nobody else holds it (-1 for a target), and whether they have gradients
-        self.backwards: list[tuple] = []
-        for number, (kind, what, flow, inputs, outputs, tracked) in enumerate(self.nodes):
-            more = [
-                (place, -1 if place in targets else self.uses[place] + 3, is_tracked)
-                for place, is_tracked in zip(outputs, tracked, strict=True)
-            ]
-            self.backwards.insert(0, (number, kind, what, flow, inputs, more))
-        fetched = set(trace.fetches[len(trace.targets) :])
-        self.held = [v in fetched for v in places]
-        self.targets = [places[v] for v in trace.targets]
+        nodes: list[Any] = trace.order[::-1]  # type: ignore[assignment]
+        outputs = [
+            (None if r is None else r(), number)
+            for number, node in enumerate(nodes)
+            for r in node.alive
+        ]
+        inputs = list(chain.from_iterable(map(_INPUTS, nodes)))
+        pool = [*[v for v, _ in outputs], *inputs]
+        places = _first_places(pool)
+        self.templates, self.flow = list(map(_TEMPLATE, nodes)), list(map(_FLOW, nodes))
+        self.counts = list(map(len, map(_INPUTS, nodes)))
+        self.paths = _paths(nodes)
+        self.places = [places[v] for v in pool]
+        self.missing = places.pop(None, None)  # an output that is not there, an input left out
+        # of all outputs: references that are not exceeded if nobody else holds them, and who is
+        # held; nobody asks that of a target
+        uses, fetched = Counter(inputs), set(trace.fetches)
+        within = [None if v in trace.targets else v for v, _ in outputs]
+        self.most = [_ANY if v is None else uses[v] + _ALONE for v in within]
+        self.held = [v in fetched for v in within]
+        # of each output its place, the number of its node, and whether it has gradients
+        there = {v: number for v, number in outputs if v is not None}
+        self.computed = [(places[v], number, v.tracked) for v, number in there.items()]
+        leaves = [v for v in places if v not in there]
+        self.reads = [(places[v], ref(v.source)) for v in leaves if v in trace.reads]
+        self.values = [(places[v], _Leaf(v)) for v in leaves if v not in trace.reads]
+        own, sources = {trace.reads.get(v, v): place for v, place in places.items()}, dict(self.reads)
+        self.leaves = [(own[v], sources.get(own[v])) for v in trace.leaves]
         self.fetches = [places[v] for v in trace.fetches]
-        own = {v.source if v in trace.reads else v: place for v, place in places.items()}
-        self.leaves = [own[v] for v in trace.leaves]
-        self.numbers = [trace.number(v) for v in places]
+        self.numbers = {place: trace.number(v) for v, place in places.items()}
         trace.places = places
 
     @staticmethod
@@ -123,80 +119,74 @@ class Pattern:
             )
         )
 
-    def match(self, targets: Sequence[Variable], state: Any) -> "Matched | None":
-        """Return the trace of the targets if it would be equal to that of the pattern, else None.
+    def match(self, target: Variable, state: Any) -> "Matched | None":
+        """Return the trace of the target if it would be equal to that of the pattern, else None.
 
-        Every condition is one that the key of a trace, its flows or its fetches express.
+        Every condition is one that the key of a trace, its flows or its fetches express. Lists are
+        compared as a whole, since a loop over nodes and inputs would take three times as long.
         """
-        found: list[Any] = [None] * len(self.origins)
-        nodes: list[Any] = [None] * len(self.nodes)
-        origins, storage, held = self.origins, state.storage, self.held
-        for v, place in zip(targets, self.targets, strict=True):
-            attributes = v.__dict__
-            found[place], nodes[origins[place]] = v, attributes.get("node")
-            if attributes.get("eager_value") is not None:
+        node = target.__dict__.get("node")
+        try:
+            nodes: list[Any] = [node]
+            for k, i in self.paths:
+                node = nodes[k].inputs[i].__dict__.get("node")
+                nodes.append(node)
+            if not all(map(is_, map(_TEMPLATE, nodes), self.templates)):
                 return None
-        for number, kind, what, flow, inputs, outputs in self.backwards:
-            node = nodes[number]
-            if type(node) is not kind:
-                return None
-            if kind is RecordedCall:
-                if node.template is not what or node.flow != flow:
-                    return None
-            elif node.form is not what or node.tracked is not flow:
-                return None
-            x = None  # references count here
-            attributes = {}
-            for reference, (place, uses, is_tracked) in zip(node.alive, outputs, strict=True):
-                y = None if reference is None else reference()
-                if y is None or place < 0:
-                    if y is not None or place >= 0:
-                        return None
-                    continue
-                if found[place] is None:
-                    found[place] = y
-                elif found[place] is not y:
-                    return None
-                # references: itself, the list and the argument
-                if y.tracked is not is_tracked or (
-                    uses >= 0 and (getrefcount(y) > uses) is not held[place]
-                ):
-                    return None
-            given = node.inputs
-            if len(given) != len(inputs):
-                return None
-            for x, place in zip(given, inputs):  # noqa: B905  # of one length
-                if x is None:
-                    if place >= 0:
-                        return None
-                    continue
-                before = found[place]
-                if before is x:
-                    continue
-                if before is not None or place < 0:
-                    return None
-                found[place] = x
-                origin, attributes = origins[place], x.__dict__
-                if type(origin) is int:
-                    if attributes.get("eager_value") is not None:
-                        return None
-                    other = nodes[origin]
-                    if other is None:
-                        nodes[origin] = attributes.get("node")
-                    elif attributes.get("node") is not other:
-                        return None
-                elif origin.source is None:
-                    if not origin.fits(x, attributes, self.through):
-                        return None
-                elif (
-                    attributes.get("source") is not origin.source()
-                    or attributes.get("eager_value") is not None
-                    or attributes.get("storage") is not storage
-                ):
-                    return None
-        if len(set(map(id, found))) != len(found):
+        except (AttributeError, IndexError):  # leaves, or fewer inputs
             return None
-        return Matched(self, nodes, found)
+        inputs = list(map(_INPUTS, nodes))
+        pool = [None if r is None else r() for node in nodes for r in node.alive]
+        if (
+            list(map(gt, map(getrefcount, pool), self.most)) != self.held
+            or list(map(_FLOW, nodes)) != self.flow
+            or list(map(len, inputs)) != self.counts
+        ):
+            return None
+        pool += chain.from_iterable(inputs)
+        if list(map({}.setdefault, map(id, pool), count())) != self.places:
+            return None
+        if self.missing is not None and pool[self.missing] is not None:
+            return None
+        for place, number, tracked in self.computed:
+            attributes = pool[place].__dict__
+            if (
+                attributes.get("node") is not nodes[number]
+                or attributes.get("eager_value") is not None
+                or attributes.get("tracked", False) is not tracked
+            ):
+                return None
+        key = state.reads.key
+        for place, source in self.reads:
+            v = source()
+            if v is None or v.__dict__["attached"].get(key) is not pool[place]:
+                return None
+        for place, leaf in self.values:
+            x = pool[place]
+            if not leaf.fits(x, x.__dict__, self.through):
+                return None
+        nodes.reverse()
+        return Matched(self, nodes, pool)
+
+
+def _first_places(pool: Sequence[Variable | None]) -> dict[Variable | None, int]:
+    """Where each is in a list the first time."""
+    places: dict[Variable | None, int] = {}
+    for k, v in enumerate(pool):
+        places.setdefault(v, k)
+    return places
+
+
+def _paths(nodes: Sequence[Any]) -> list[tuple[int, int]]:
+    """Where each node but the first is read: the number of a node before it, and of its input."""
+    numbers = {node: k for k, node in enumerate(nodes)}
+    read: dict[int, tuple[int, int]] = {}
+    for k, node in enumerate(nodes):
+        for i, x in enumerate(node.inputs):
+            number = None if x is None else numbers.get(x.__dict__.get("node"))
+            if number is not None:
+                read.setdefault(number, (k, i))
+    return [read[k] for k in range(1, len(nodes))]
 
 
 class Patterns:
@@ -219,9 +209,10 @@ class Patterns:
             return Trace(targets, state, through)
         known = self._patterns.get(key)
         for pattern in known or ():
-            matched = pattern.match(targets, state)
+            matched = pattern.match(targets[0], state)
             if matched is not None:
-                self._credit[key] = min(self._credit[key] + 1, _MOST_CREDIT)
+                if self._credit[key] < _MOST_CREDIT:
+                    self._credit[key] += 1
                 return matched
         trace = Trace(targets, state, through)
         credit = self._credit.get(key, _CREDIT)
@@ -235,24 +226,29 @@ class Patterns:
 class Matched(Trace):
     """A trace that is known by its pattern."""
 
+    assigned, updates, draws, read_elsewhere, ends = (), (), (), (), ()
+    constants: Mapping[Variable, Variable] = MappingProxyType({})
+
+    through, key, flows, sizes = (
+        property(attrgetter(f"pattern.{name}")) for name in ("through", "key", "flows", "sizes")
+    )
+    targets = property(lambda self: self.fetches[:1])
+
     def __init__(self, pattern: Pattern, nodes: Sequence[Any], found: Sequence[Any]) -> None:
-        self.pattern, self.through = pattern, pattern.through
-        self.order, self._found = nodes, found
-        self.key, self.flows, self.sizes = pattern.key, pattern.flows, pattern.sizes
-        self.targets = [found[place] for place in pattern.targets]
+        self.pattern, self.order, self._found = pattern, nodes, found
         self.fetches = [found[place] for place in pattern.fetches]
-        self.leaves, self.states, self.reads = [], [], {}
-        origins = pattern.origins
-        for place in pattern.leaves:
-            v = found[place]
-            if origins[place].source is None:
-                self.leaves.append(v)
-            else:
-                source = self.reads[v] = v.source
-                self.leaves.append(source)
-                self.states.append(source)
-        self.assigned, self.updates, self.draws, self.read_elsewhere = [], [], [], []
-        self.constants, self.ends = {}, []
+        self.leaves = [found[p] if source is None else source() for p, source in pattern.leaves]
+
+    @cached_property
+    def reads(self) -> dict[Variable, Variable]:
+        """Reads of persistent variables, with what was read."""
+        found = self._found
+        return {found[place]: found[place].source for place, _ in self.pattern.reads}
+
+    @cached_property
+    def states(self) -> list[Variable]:
+        """The persistent variables that are read."""
+        return [source() for _, source in self.pattern.leaves if source is not None]
 
     def number(self, v: Variable) -> int:
         """Return the number of a Variable in the key."""
@@ -269,4 +265,4 @@ class Matched(Trace):
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""
         self.order, self.leaves, self.reads, self._found = [], [], {}, []
-        self.states, self.fetches, self.targets = [], [], []
+        self.states, self.fetches = [], []

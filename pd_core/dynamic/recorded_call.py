@@ -36,35 +36,39 @@ class RecordedCall:
         detached: bool,
         location: tuple[str, Any],
     ) -> None:
-        numbers = list(islice(serials, len(template.nodes)))
-        first, flow, bit = numbers[0], 0, 1
-        for x in inputs:
-            if x.tracked:
-                flow += bit
-            bit += bit
-            node: Any = x.__dict__.get("node")
-            if node is not None and x.eager_value is None and node.first < first:
-                first = node.first
         self.template, self.inputs, self.detached = template, inputs, detached
         self.scope, self.site = location
-        self.serial, self.first = numbers[-1], first
-        self.flow = 0 if detached else flow
-        self.tracked = self.flow & template.flow != 0
-        self.alive: list[Any] = []
+        numbers = list(islice(serials, template.count))
+        first, flow = numbers[0], 0
+        for x in inputs:
+            node: Any = x.__dict__.get("node")
+            if node is not None and node.first < first and x.eager_value is None:
+                first = node.first
+        if not detached:
+            bit = 1
+            for x in inputs:
+                if x.tracked:
+                    flow += bit
+                bit += bit
+        self.serial, self.first, self.flow = numbers[-1], first, flow
+        self.tracked = flow & template.flow != 0
         self._nodes: Sequence[RecordedNode] | None = None
+
+    def result(self, output: Any) -> Variable:
+        """Return the result of the op that is no argument, if there is one; it is made here."""
+        v = _new(RecordedVariable)
+        attributes = v.__dict__
+        attributes.update(output.attributes)
+        attributes["node"] = self
+        if self.flow & output.flow:
+            attributes["tracked"] = True
+        self.alive: list[Any] = [ref(v)]
+        return v
 
     def results(self) -> list[Variable]:
         """Return the results of the op that are no arguments; they are made here, once."""
-        results: list[Variable] = []
-        for output in self.template.outputs:
-            v = _new(RecordedVariable)
-            attributes = v.__dict__
-            attributes.update(output.attributes)
-            attributes["node"] = self
-            if self.flow & output.flow:
-                attributes["tracked"] = True
-            self.alive.append(ref(v))
-            results.append(v)
+        results = [self.result(output) for output in self.template.outputs]
+        self.alive = list(map(ref, results))
         return results
 
     def begin(self) -> None:

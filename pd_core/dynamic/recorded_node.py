@@ -162,6 +162,16 @@ class RecordedNode(Node):
         return v
 
     @property
+    def template(self) -> Form:
+        """What a pattern compares, as that of a RecordedCall: the form."""
+        return self.form
+
+    @property
+    def flow(self) -> bool:
+        """What a pattern compares, as that of a RecordedCall: whether it has gradients."""
+        return self.tracked
+
+    @property
     def types(self) -> list[OutputType]:
         """Dims and dtype of each output."""
         return list(self.form.types)

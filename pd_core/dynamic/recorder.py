@@ -50,17 +50,16 @@ def _built(a: Any) -> Any:
 class Recorder:
     """Records for one session: leaves for arrays, and persistent state as of this line."""
 
+    # Defaults; a policy makes one for every observation.
+    inside, ended, line = False, False, None
+    site: Site | None = None
+    outer: "Recorder | None" = None  # what recorded before
+    # what the running call of a layer adds: replayed calls, and None for all else
+    watched: list[tuple | None] | None = None
+    added: list[RecordedNode] | None = None  # nodes of the running op, where they are asked for
+
     def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
         self.state, self.gradients, self.immediate = state, gradients, immediate
-        self.inside, self.line = False, None
-        self.site: Site | None = None
-        self.outer: Recorder | None = None  # what recorded before
-        self.ended = False
-        # what the running call of a layer adds: replayed calls, and None for all else
-        self.watched: list[tuple | None] | None = None
-        self.added: list[RecordedNode] | None = (
-            None  # nodes of the running op, where they are asked for
-        )
 
     def start(self) -> "Recorder":
         """Record from here on, inside of what records now."""
@@ -88,7 +87,12 @@ class Recorder:
         """Return the arguments of an op with leaves in the place of arrays."""
         for a in args:
             if type(a) in _MAY_HOLD_ARRAYS:
-                args = tuple([self._argument(a) for a in args])
+                site = self.site
+                self.site = site or user_site(2)
+                try:
+                    args = tuple([self._argument(a) for a in args])
+                finally:
+                    self.site = site
                 break
         if kwargs:
             kwargs = {k: self._argument(a) for k, a in kwargs.items()}
@@ -114,7 +118,8 @@ class Recorder:
         read = self.state.read
         inputs = tuple([v if v.initial is None else read(v) for v in variables])
         result, call = template.replay(inputs, not self.gradients)
-        self._bound(call)
+        if call.serial - call.first > _WAITING:
+            self._bound(call)
         if self.watched is not None:
             self.watched.append((template, variables, result, current_namespace()))
         return result
@@ -171,7 +176,7 @@ class Recorder:
         """
         if self.inside or self.immediate or len(inputs) != 1:
             return None
-        x, site = inputs[0], self.line or user_site()
+        x, site = inputs[0], self.line or user_site(3)
         if type(x) is np.ndarray:
             self.site = site
             x = self._argument(x)
@@ -180,15 +185,14 @@ class Recorder:
         if found is None or site in _changing:
             return None
         template, wiring = found
-        read = self.state.read
+        read, prefix = self.state.read, layer.__dict__["_prefix"]
         variables = tuple([x if v is None else read(v) for v in wiring])
-        result, call = template.replay(
-            variables, not self.gradients, (vars(layer)["_prefix"], site)
-        )
-        self._bound(call)
+        result, call = template.replay(variables, not self.gradients, (prefix, site))
+        if call.serial - call.first > _WAITING:
+            self._bound(call)
         if self.watched is not None:
             given = [x if v is None else v for v in wiring]
-            self.watched.append((template, given, result, vars(layer)["_prefix"]))
+            self.watched.append((template, given, result, prefix))
         return result
 
     def _bound(self, node: RecordedNode | RecordedCall) -> None:

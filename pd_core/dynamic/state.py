@@ -40,6 +40,7 @@ class State:
         self.storage = Storage(state=ref(self))  # what its reads know it by
         # by variable; a read in use has more references than this one
         self.reads: Attached[Variable] = Attached()
+        self._read = self.reads.key
         self.pending: dict[Variable, Pending] = {}
         self.gradients: WeakKeyDictionary[Variable, Any] = WeakKeyDictionary()
         self.waiting: Any = None  # a backward pass that is computed with the next minimize()
@@ -62,7 +63,8 @@ class State:
         """Return the value of a persistent variable at this line."""
         if self.pending and v in self.pending:
             return self.pending[v].value
-        read = self.reads.get(v)
+        values = v.__dict__.get("attached")
+        read = None if values is None else values.get(self._read)
         if read is None:
             return self.reads.setdefault(v, self._new_read(v))
         attributes = read.__dict__

@@ -49,13 +49,14 @@ class Template:
 
     `scopes` are the namespaces of the nodes; None where they are that of the call.
 
-    `kind` is the number of templates that differ at most in the names of sizes, which `sizes` are
-    in the order of their first appearance; it is below 0, where operators have none.
+    `count` is the number of nodes. `kind` is the number of templates that differ at most in the
+    names of sizes, which `sizes` are in the order of their first appearance; it is below 0, where
+    operators have none.
     """
 
     __slots__ = (
         *("constants", "flow", "flows", "kind", "nodes", "outputs", "places", "result", "sizes"),
-        *("is_single", "scopes"),
+        *("count", "is_single", "scopes"),
     )
 
     def __init__(
@@ -67,6 +68,7 @@ class Template:
     ) -> None:
         """`count` is the number of Variables of a call."""
         self.constants, self.nodes, self.result = constants, nodes, result
+        self.count = len(nodes)
         given = len(constants) + count
         masks = [*[0] * len(constants), *[1 << k for k in range(count)]]
         self.flows: list[int] = []
@@ -84,7 +86,8 @@ class Template:
         self.flow = 0
         for output in self.outputs:
             self.flow |= output.flow
-        self.is_single = result == given + sum(len(outputs) for *_, outputs in nodes) - 1
+        last = given + sum(len(outputs) for *_, outputs in nodes) - 1
+        self.is_single = self.places == [last] == [result]
         self.scopes: list[str] | None = None
         self.kind, self.sizes = self._signature(count)
 
@@ -115,9 +118,9 @@ class Template:
         `location` is its namespace and line, by default those in force.
         """
         call = RecordedCall(self, variables, detached, location or current_location())
-        results = call.results()
         if self.is_single:
-            return results[0], call
+            return call.result(self.outputs[0]), call
+        results = call.results()
         values: dict[int, Variable] = dict(enumerate([*self.constants, *variables]))
         values.update(zip(self.places, results, strict=True))
         return _restored(self.result, values), call
@@ -158,6 +161,11 @@ def key_of(
     function: Callable, args: Sequence, kwargs: Mapping[str, Any]
 ) -> tuple[tuple | None, list[Variable]]:
     """Return what decides the nodes that a call adds, None if more does, and its Variables."""
+    if len(args) == 1 and not kwargs:
+        a = args[0]
+        if isinstance(a, Variable) and a.value is None:
+            kind = a.__dict__.get("type_key") or type_key(a)
+            return (function, mode(), kind, a.literal), [a]
     key: list[Any] = [function, mode()]
     variables: list[Variable] = []
     if kwargs:

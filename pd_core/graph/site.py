@@ -40,9 +40,12 @@ class GradientSite(tuple):
 is_internal = _IsInternal()
 
 
-def user_site() -> Site | None:
-    """Return (file, line) of the innermost frame outside our packages, None if there is none."""
-    frame: FrameType | None = sys._getframe(1)
+def user_site(depth: int = 1) -> Site | None:
+    """Return (file, line) of the innermost frame outside our packages, None if there is none.
+
+    `depth` is where the search begins: all frames below are known to be ours.
+    """
+    frame: FrameType | None = sys._getframe(depth)
     while frame and is_internal[frame.f_code.co_filename]:
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame else None
