@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ def _resolve_modes(targets, slots, training, is_step, forms, kernels, constants)
         alone = read_alone(ancestors(targets, stop, select), targets)
     order = ancestors(targets, stop, select)
     known = {**_leaf_values(order, targets, stop, constants), **slots}
-    return rewrite(targets, resolve, stop, select, replacements=known, only=only)
+    return rewrite(targets, resolve, stop, select, replacements=known, only=only, order=order)
 
 
 def _leaf_values(order, targets, fed, constants):
@@ -169,8 +170,9 @@ def _draws(targets) -> Iterator[int]:
 
 def leaves(targets: Sequence[Variable]) -> dict[Variable, None]:
     """Return what the targets read: slots, persistent variables and the seed, in order of use."""
-    inputs = (x for node in ancestors(targets) for x in node.inputs if x is not None)
-    return dict.fromkeys(v for v in (*inputs, *targets) if v.node is None and v.value is None)
+    read = chain(chain.from_iterable([node.inputs for node in ancestors(targets)]), targets)
+    every = [v for v in dict.fromkeys(read) if v is not None]
+    return dict.fromkeys([v for v in every if v.node is None and v.value is None])
 
 
 def _check_fed(used, inputs):

@@ -1,6 +1,7 @@
 """Broadcasting of sizes, and the sizes that an operator requires to be equal at run time."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from .operator import BuiltOperator
@@ -41,6 +42,11 @@ def broadcast_dims(*operands: Dims) -> Dims | None:
 
 def equal_sizes(node: BuiltOperator) -> Iterator[tuple[Dim, Dim]]:
     """Yield pairs of sizes that a node requires to be equal at run time; at least one is a name."""
+    if node.op_type not in _ALIGNED:
+        return
+    dims = [x.dims for x in (*node.inputs, *node.outputs) if x is not None]
+    if _NUMBERS.issuperset(map(type, chain.from_iterable(dims))):
+        return
     for operands in _aligned(node):
         if all(dims == operands[0] for dims in operands):
             continue
@@ -79,3 +85,5 @@ BROADCASTING = (
     *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Where", "PRelu"),
     *("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "And", "Or", "Xor"),
 )
+_NUMBERS = {int}
+_ALIGNED = {*BROADCASTING, "MatMul", "Expand", "GatherElements", "ScatterElements", *_ROWS}

@@ -444,6 +444,30 @@ def _explained(
     return "\n".join(lines + ([hint] if hint else []))
 
 
+class known_orders:
+    """A region in which `ancestors` of the same targets are looked for once.
+
+    Whoever compiles a program asks for those of the same targets several times between two passes.
+    The last few are known: what they hold would be freed otherwise. Nothing is computed meanwhile
+    that was recorded.
+    """
+
+    __slots__ = ("token",)
+
+    def __enter__(self) -> None:
+        self.token = _orders.set({})
+
+    def __exit__(self, *exc: object) -> None:
+        _orders.reset(self.token)
+
+
+# by the ids of targets: these, and the nodes behind them
+_orders: ContextVar[dict[tuple, tuple[list[Variable], list[Node]]] | None] = ContextVar(
+    "pd_core.orders", default=None
+)
+_MOST_ORDERS = 3
+
+
 def ancestors(
     targets: Iterable[Variable],
     stop: Container[Variable] = (),
@@ -453,11 +477,53 @@ def ancestors(
 
     `select(node)` may name the inputs of a node that count; all of them otherwise.
     """
+    targets = list(targets)
+    if stop or select is not None:
+        return _chosen_ancestors(targets, stop, select)
+    orders = _orders.get()
+    if orders is None:
+        return _all_ancestors(targets)
+    key = tuple(map(id, targets))
+    found = orders.get(key)
+    if found is None:
+        if len(orders) >= _MOST_ORDERS:
+            del orders[next(iter(orders))]
+        found = orders[key] = targets, _all_ancestors(targets)
+    return list(found[1])
+
+
+def _all_ancestors(targets: Sequence[Variable]) -> list[Node]:
+    """All nodes behind the targets: most of what passes ask for, so without a call for each."""
     order: list[Node] = []
-    seen: set[Node] = set()
+    seen: set[Node | None] = {None}
     # a None says that all inputs of the node below it are in order
-    stack = [v.node for v in reversed(list(targets)) if v.node is not None and v not in stop]
-    plain = not stop and select is None
+    stack: list[Any] = [v.node for v in reversed(targets) if v.node is not None]
+    put, pop, add, done = stack.append, stack.pop, seen.add, order.append
+    while stack:
+        node = pop()
+        if node is None:
+            done(pop())
+        elif node not in seen:
+            add(node)
+            put(node)
+            put(None)
+            for x in reversed(node.inputs):
+                if x is not None:
+                    before = x.node
+                    if before not in seen:
+                        put(before)
+    return order
+
+
+def _chosen_ancestors(
+    targets: Sequence[Variable],
+    stop: Container[Variable],
+    select: Callable[[Node], Inputs] | None,
+) -> list[Node]:
+    """The same with those inputs that count, up to `stop`."""
+    order: list[Node] = []
+    seen: set[Node | None] = {None}
+    stack: list[Any] = [v.node for v in reversed(targets) if v.node is not None and v not in stop]
     while stack:
         node = stack.pop()
         if node is None:
@@ -465,12 +531,9 @@ def ancestors(
         elif node not in seen:
             seen.add(node)
             stack += (node, None)
-            if plain:
-                for x in reversed(node.inputs):
-                    if x is not None and x.node is not None and x.node not in seen:
-                        stack.append(x.node)
-                continue
             for x in reversed(node.inputs if select is None else select(node)):
-                if x is not None and x.node is not None and x.node not in seen and x not in stop:
-                    stack.append(x.node)
+                if x is not None:
+                    before = x.node
+                    if before not in seen and x not in stop:
+                        stack.append(before)
     return order

@@ -1,6 +1,6 @@
 """Graph rewriting: the traversal behind substitution and every backend pass."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 from .node import Block, Node, ancestors, located_at, rebuilt
 from .variable import Dim, Inputs, OutputType, Variable
@@ -29,14 +29,18 @@ def rewrite(
     """
     replacements = replacements or {}
     new = dict(replacements)
-    for node in ancestors(targets, stop, select) if order is None else order:
-        inputs = tuple([new.get(x, x) for x in node.inputs]) if new else node.inputs
+    order = ancestors(targets, stop, select) if order is None else order
+    are_kept = new.keys().isdisjoint
+    for node in order if only is None else _visited(order, only, new):
+        inputs = node.inputs
+        if not are_kept(inputs):
+            inputs = tuple([new.get(x, x) for x in inputs])
         outputs = None
         if only is None or node.op_type in only:
             with located_at(node):
                 outputs = rule(node, inputs)
         if outputs is None:
-            if inputs == node.inputs and not node.blocks:
+            if (inputs is node.inputs or inputs == node.inputs) and not node.blocks:
                 continue
             outputs = rebuilt_if_changed(node, inputs, rule, select, sizes, only)
         if outputs is not None:
@@ -44,6 +48,18 @@ def rewrite(
                 if old not in replacements:
                     new[old] = output
     return [new.get(v, v) for v in targets]
+
+
+def _visited(order: Iterable[Node], only: Container[str], new: Mapping) -> Iterator[Node]:
+    """The nodes that may change: as long as nothing is new, those that the rule is for."""
+    nodes = iter(order)
+    if not new:
+        for node in nodes:
+            if node.op_type in only or node.blocks:
+                yield node
+                if new:
+                    break
+    yield from nodes
 
 
 def substitute(

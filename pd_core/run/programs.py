@@ -12,7 +12,7 @@ import numpy as np
 from ..backend import program
 from ..backend.base import Backend, Graph, Seam
 from ..backend.passes.forms import NO_FORMS
-from ..graph.node import ancestors
+from ..graph.node import ancestors, known_orders
 from ..graph.update import Update
 from ..graph.variable import Dim, Variable
 from .garbage import rare_collections
@@ -164,7 +164,7 @@ class Source:
 
 def compiled(backend: Backend, source: Source) -> Compiled:
     """Return a program for a backend."""
-    with rare_collections():
+    with rare_collections(), known_orders():
         graph, seam = source.graph(backend)
         return Compiled(backend, graph, seam, source.structure)
 

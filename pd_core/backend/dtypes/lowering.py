@@ -41,8 +41,9 @@ def with_kernels(targets: Sequence[Variable], context: Context) -> list[Variable
 
 def _replaced(targets: Sequence[Variable], form: _Form) -> list[Variable]:
     """The targets with operators without kernels in another form, if there is one."""
-    opset = _opset(targets)
-    op_types = {node.op_type for node in _all_nodes(targets) if lacking(node, opset)}
+    nodes = list(_all_nodes(targets))
+    opset = max([node.opset for node in nodes], default=OPSET)
+    op_types = {node.op_type for node in nodes if lacking(node, opset)}
     if not op_types:
         return list(targets)
 
@@ -62,11 +63,6 @@ def _all_nodes(targets):
         yield node
         for block in node.blocks.values():
             yield from _all_nodes(block.outputs)
-
-
-def _opset(targets):
-    """The opset of a program with these targets."""
-    return max((node.opset for node in _all_nodes(targets)), default=OPSET)
 
 
 def _as_announced(node, outputs):

@@ -142,7 +142,7 @@ CPU = (
     each_node({"Pad": pad_of_crop}),
     each_node({"MatMul": reassociated}),
     each_node({"Transpose": exchange_factors}),
-    each_node(dict.fromkeys(BYTEWISE, in_bytes)),
+    each_node(dict.fromkeys(BYTEWISE, in_bytes), frozenset({"Cast"})),
     each_node({"Add": channel_affine}),
     each_node({"Sub": momentum_gemm}),
     each_node({"ScatterElements": add_rows_in_blocks}),

@@ -26,15 +26,19 @@ def in_bytes(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 def _product(mask, number):
     """The number as a byte where the mask holds, else 0."""
-    mask, number = _source_of_cast(mask), _as_bytes(number)
-    if mask is None or mask.dtype != np.bool_ or number is None:
+    mask = _source_of_cast(mask)
+    if mask is None or mask.dtype != np.bool_:
+        return None
+    number = _as_bytes(number)
+    if number is None:
         return None
     return (ops.cast(ops.cast(mask, np.uint8) * number, np.float32),)
 
 
 def _sum(product, number):
     """The sum of a masked product and a constant, as uint8, if it cannot overflow; else None."""
-    product, number = _source_of_cast(product), _as_bytes(number)
+    product = _source_of_cast(product)
+    number = None if product is None else _as_bytes(number)
     if product is None or number is None or number.value is None:
         return None
     factor = product.node.inputs[1].value if is_output_of(product, "Mul") else None

@@ -2,8 +2,9 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from math import prod
 
 import numpy as np
@@ -42,10 +43,12 @@ class Context:
     def before(self, targets: Sequence[Variable]) -> "Context":
         """Return the facts for a walk over these targets; some are known if they are the same."""
         targets = tuple(targets)
-        context = replace(self, targets=targets)
-        if targets == self.targets:
-            known = {k: v for k, v in vars(self).items() if k in _OF_TARGETS}
-            vars(context).update(known)
+        facts = {**vars(self), "targets": targets, "cache": {}}
+        if targets != self.targets:
+            for name in _OF_TARGETS:
+                facts.pop(name, None)
+        context = object.__new__(Context)  # `replace` takes 10 µs, for each of forty walks
+        vars(context).update(facts)
         return context
 
     @cached_property
@@ -61,7 +64,7 @@ class Context:
     @cached_property
     def uses(self) -> Counter:
         """The number of times each variable is read, as a target or by a node outside bodies."""
-        uses = Counter([x for node in self.order for x in node.inputs])
+        uses = Counter(chain.from_iterable([node.inputs for node in self.order]))
         uses.update(self.targets)
         return uses
 
@@ -165,9 +168,8 @@ def apply_passes(
 
 def _op_types(order) -> set[str]:
     """The operator types of nodes, bodies included."""
-    op_types = set()
-    for node in order:
-        op_types.add(node.op_type)
-        for block in node.blocks.values():
+    op_types = {node.op_type for node in order}
+    for blocks in [node.blocks for node in order if node.blocks]:
+        for block in blocks.values():
             op_types |= _op_types(ancestors(block.outputs, set(block.inputs)))
     return op_types

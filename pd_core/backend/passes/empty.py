@@ -43,6 +43,8 @@ def steps_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 def scans_if_any(targets: Sequence[Variable], context: Context) -> list[Variable]:
     """Run each Scan only if there are steps; without any, the final states are the initial ones."""
+    if "Scan" not in context.before(targets).op_types:
+        return list(targets)
 
     def rule(node: Node, inputs: Inputs) -> Outputs:
         outputs = rebuilt_if_changed(node, inputs, rule, only={"Scan"})  # those in its body

@@ -18,6 +18,8 @@ from .vectorize import plan
 
 def lighten_loops(targets: Sequence[Variable], context: Context) -> list[Variable]:
     """Return the targets with as little as possible inside their loops."""
+    if context.before(targets).op_types.isdisjoint(("Scan", "Loop")):
+        return list(targets)
     used = _read_in_loops(targets)
 
     def rule(node, inputs):
