@@ -90,7 +90,10 @@ class Pattern:
         leaves = [v for v in places if v not in there]
         self.reads = [(places[v], ref(v.source)) for v in leaves if v in trace.reads]
         self.values = [(places[v], _Leaf(v)) for v in leaves if v not in trace.reads]
-        own, sources = {trace.reads.get(v, v): place for v, place in places.items()}, dict(self.reads)
+        own, sources = (
+            {trace.reads.get(v, v): place for v, place in places.items()},
+            dict(self.reads),
+        )
         self.leaves = [(own[v], sources.get(own[v])) for v in trace.leaves]
         self.fetches = [places[v] for v in trace.fetches]
         self.numbers = {place: trace.number(v) for v, place in places.items()}

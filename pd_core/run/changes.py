@@ -46,8 +46,11 @@ def recorded_values(
     They are those of their lines, whatever has changed since.
     """
     targets = [*fetches, *(new for _, new in computed_changes(changes_of(updates)))]
+    order = ancestors(targets, fed)
+    if not any(hasattr(node, "alive") for node in order):
+        return {}
     read, fed_behind = list(targets), set(fed)
-    for node in ancestors(targets, fed):
+    for node in order:
         inputs = [x for x in node.inputs if x is not None]
         if any(x in fed_behind or x.is_feed for x in inputs):
             fed_behind.update(node.outputs)

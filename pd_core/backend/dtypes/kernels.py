@@ -29,7 +29,8 @@ def lacking(node: Node, opset: int) -> Types:
     if node.op_type in _SCATTERED and str(node.outputs[0].dtype) in _HALVES:
         reduced = node.attributes.get("reduction", "none") != "none"
         return {"T": node.outputs[0].dtype} if reduced else {}
-    key = node.op_type, opset, _numbers(node.inputs), _numbers(node.outputs)
+    values = *node.inputs, None, *node.outputs
+    key = node.op_type, opset, *[-1 if v is None else v.dtype.num for v in values]
     found = _known.get(key)
     if found is None:
         found = _known[key] = _lacking(node, opset)
@@ -149,10 +150,6 @@ def _names(tensor_types: Iterable[str]) -> Iterator[str]:
     for text in tensor_types:
         name = text.removeprefix("tensor(").removesuffix(")")
         yield {"float": "float32", "double": "float64"}.get(name, name)
-
-
-def _numbers(values):
-    return tuple([-1 if v is None else v.dtype.num for v in values])
 
 
 _CODES = (

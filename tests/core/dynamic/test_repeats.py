@@ -160,6 +160,11 @@ PROGRAMS = {
     "held": lambda x, w: HELD.append(pd.tanh(x * w)) or HELD[-1] + 1.0,
     "detached": lambda x, w: pd.tanh(x * w).detach() * w,
     "twice": lambda x, w: (pd.tanh(x) * w) * w,
+    "joined": lambda x, w: pd.concat([pd.tanh(x * w), x], axis=0),
+    "joined again": lambda x, w: pd.concat([pd.tanh(x * w), x, x], axis=0),
+    "one of two": lambda x, w: pd.top_k(x * w, 2)[0],
+    "two of two": lambda x, w: (lambda y, k: y * pd.cast(k, "float32"))(*pd.top_k(x * w, 2)),
+    "one held": lambda x, w: HELD.append(pd.top_k(x * w, 2)) or HELD[-1][0] * 2.0,
 }
 
 

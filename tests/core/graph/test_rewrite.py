@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.graph.node import ancestors, located_at, rebuilt, refined, retyped
+from pd_core.graph import node as nodes
+from pd_core.graph.node import ancestors, known_orders, located_at, rebuilt, refined, retyped
 from pd_core.graph.rewrite import (
     close,
     is_matrix_transposed,
@@ -160,3 +161,39 @@ def test_a_rebuilt_node_is_the_same_operator_on_other_inputs():
             change()
     with pytest.raises(TypeError):
         node.attributes["axis"] = 1
+
+
+def test_nodes_behind_the_same_targets_are_looked_for_once(monkeypatch):
+    walks, walk = [], nodes._all_ancestors
+    monkeypatch.setattr(nodes, "_all_ancestors", lambda t: walks.append(t) or walk(t))
+    x = f32(2, 3)
+    targets = [pd.exp(x), pd.tanh(pd.exp(x)), pd.sqrt(x), pd.sin(x), pd.cos(x)]
+    outside = [types_of([y]) for y in targets]
+    walks.clear()
+    with known_orders():
+        ancestors(targets).clear()  # a list of the caller's own
+        assert types_of(targets) == types_of(tuple(targets)) and len(types_of(targets)) == 6
+        assert len(walks) == 1
+        assert [types_of([y]) for y in targets] == outside
+        assert types_of(targets[::-1]) != types_of(targets)
+        assert types_of([targets[1], targets[0]]) == ["Exp", "Tanh", "Exp"]
+        assert [node.op_type for node in ancestors([targets[1]], stop={x})] == ["Exp", "Tanh"]
+        assert ancestors([targets[1]], stop={targets[1].node.inputs[0]})[0].op_type == "Tanh"
+    assert len(walks) == 9
+    types_of(targets)
+    assert len(walks) == 10
+
+
+def test_a_rule_sees_what_it_is_for_and_what_depends_on_a_change():
+    x = f32(2, 3)
+    y = pd.exp(pd.tanh(pd.sqrt(pd.tanh(pd.exp(x)))))
+    seen = []
+
+    def rule(node, inputs):
+        seen.append((node.op_type, inputs == node.inputs))
+        return (pd.sin(inputs[0]),) if len(seen) == 2 else None
+
+    (new,) = rewrite([y], rule, only={"Tanh", "Exp"})
+    assert seen == [("Exp", True), ("Tanh", True), ("Tanh", False), ("Exp", False)]
+    assert types_of([new]) == ["Exp", "Sin", "Sqrt", "Tanh", "Exp"]
+    assert rewrite([y], lambda node, inputs: None, only={"Tanh"}) == [y]
