@@ -7,7 +7,7 @@ quarter of the time, and what follows from the trace is known from the time befo
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain, count
 from operator import attrgetter, gt, is_
@@ -90,10 +90,8 @@ class Pattern:
         leaves = [v for v in places if v not in there]
         self.reads = [(places[v], ref(v.source)) for v in leaves if v in trace.reads]
         self.values = [(places[v], _Leaf(v)) for v in leaves if v not in trace.reads]
-        own, sources = (
-            {trace.reads.get(v, v): place for v, place in places.items()},
-            dict(self.reads),
-        )
+        own = {trace.reads.get(v, v): place for v, place in places.items()}
+        sources = dict(self.reads)
         self.leaves = [(own[v], sources.get(own[v])) for v in trace.leaves]
         self.fetches = [places[v] for v in trace.fetches]
         self.numbers = {place: trace.number(v) for v, place in places.items()}
@@ -125,8 +123,8 @@ class Pattern:
     def match(self, target: Variable, state: Any) -> "Matched | None":
         """Return the trace of the target if it would be equal to that of the pattern, else None.
 
-        Every condition is one that the key of a trace, its flows or its fetches express. Lists are
-        compared as a whole, since a loop over nodes and inputs would take three times as long.
+        Every condition is one that the key of a trace, its flows or its fetches express. Whole
+        lists are compared, without a loop over the inputs of nodes: this is done in each step.
         """
         node = target.__dict__.get("node")
         try:
@@ -139,7 +137,7 @@ class Pattern:
         except (AttributeError, IndexError):  # leaves, or fewer inputs
             return None
         inputs = list(map(_INPUTS, nodes))
-        pool = [None if r is None else r() for node in nodes for r in node.alive]
+        pool: list[Any] = [None if r is None else r() for node in nodes for r in node.alive]
         if (
             list(map(gt, map(getrefcount, pool), self.most)) != self.held
             or list(map(_FLOW, nodes)) != self.flow
@@ -147,7 +145,8 @@ class Pattern:
         ):
             return None
         pool += chain.from_iterable(inputs)
-        if list(map({}.setdefault, map(id, pool), count())) != self.places:
+        first: dict[int, int] = {}
+        if list(map(first.setdefault, map(id, pool), count())) != self.places:
             return None
         if self.missing is not None and pool[self.missing] is not None:
             return None
@@ -172,9 +171,9 @@ class Pattern:
         return Matched(self, nodes, pool)
 
 
-def _first_places(pool: Sequence[Variable | None]) -> dict[Variable | None, int]:
+def _first_places(pool: Sequence[Any]) -> dict[Any, int]:
     """Where each is in a list the first time."""
-    places: dict[Variable | None, int] = {}
+    places: dict[Any, int] = {}
     for k, v in enumerate(pool):
         places.setdefault(v, k)
     return places
@@ -229,8 +228,13 @@ class Patterns:
 class Matched(Trace):
     """A trace that is known by its pattern."""
 
-    assigned, updates, draws, read_elsewhere, ends = (), (), (), (), ()
-    constants: Mapping[Variable, Variable] = MappingProxyType({})
+    # there are none of these where a pattern fits
+    assigned: Any = ()
+    updates: Any = ()
+    draws: Any = ()
+    read_elsewhere: Any = ()
+    ends: Any = ()
+    constants: Any = MappingProxyType({})
 
     through, key, flows, sizes = (
         property(attrgetter(f"pattern.{name}")) for name in ("through", "key", "flows", "sizes")
@@ -243,13 +247,13 @@ class Matched(Trace):
         self.leaves = [found[p] if source is None else source() for p, source in pattern.leaves]
 
     @cached_property
-    def reads(self) -> dict[Variable, Variable]:
+    def reads(self) -> dict[Variable, Variable]:  # type: ignore[override]
         """Reads of persistent variables, with what was read."""
         found = self._found
         return {found[place]: found[place].source for place, _ in self.pattern.reads}
 
     @cached_property
-    def states(self) -> list[Variable]:
+    def states(self) -> list[Variable]:  # type: ignore[override]
         """The persistent variables that are read."""
         return [source() for _, source in self.pattern.leaves if source is not None]
 

@@ -15,6 +15,7 @@ from ..graph.update import Assignment, Update
 from ..graph.variable import Variable
 from ..run.compiler import Compiler
 from ..run.failures import located
+from ..run.fusion import asked
 from ..run.index_errors import explained, is_index_error
 from ..run.observer import Observer
 from ..run.programs import Source
@@ -77,7 +78,9 @@ class Plans:
         session = self._session()
         if session.observers.sees_recorded(session):
             return self._observed(session, name, trace, make, before)
-        plan = self._plan(session.compiler, name, trace, make)
+        compilers = session.compilers
+        compiler = compilers.usual if asked.get() is None else compilers.current
+        plan = self._plan(compiler, name, trace, make)
         if before is not None:
             before()
         try:

@@ -52,24 +52,19 @@ class RecordedCall:
                 bit += bit
         self.serial, self.first, self.flow = numbers[-1], first, flow
         self.tracked = flow & template.flow != 0
+        self.alive: list[Any] = []
         self._nodes: Sequence[RecordedNode] | None = None
 
     def result(self, output: Any) -> Variable:
-        """Return the result of the op that is no argument, if there is one; it is made here."""
+        """Return a result of the op that is no argument; each is made here, once."""
         v = _new(RecordedVariable)
         attributes = v.__dict__
         attributes.update(output.attributes)
         attributes["node"] = self
         if self.flow & output.flow:
             attributes["tracked"] = True
-        self.alive: list[Any] = [ref(v)]
+        self.alive.append(ref(v))
         return v
-
-    def results(self) -> list[Variable]:
-        """Return the results of the op that are no arguments; they are made here, once."""
-        results = [self.result(output) for output in self.template.outputs]
-        self.alive = list(map(ref, results))
-        return results
 
     def begin(self) -> None:
         """Note that nothing behind it waits to be computed any more."""

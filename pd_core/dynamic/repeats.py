@@ -9,6 +9,7 @@ from typing import Any
 
 from ..graph.variable import Variable
 from .placeholder import Placeholder
+from .recorded_call import RecordedVariable
 from .recorded_node import type_key
 from .templates import Template, joined
 
@@ -64,8 +65,10 @@ def note_repeat(
 
 def find_repeat(layer: Any, x: Any) -> Repeat | None:
     """Return what a call with the input x adds, None if there was no such call."""
-    repeats = vars(layer)["_repeats"]
-    if not _is_input(x) or not _is_valid(repeats):
+    repeats = layer.__dict__["_repeats"]
+    if type(x) is not RecordedVariable and not _is_input(x):
+        return None
+    if repeats.below and not _is_valid(repeats):
         return None
     return repeats.get((x.__dict__.get("type_key") or type_key(x), x.literal))
 

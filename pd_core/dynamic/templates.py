@@ -120,7 +120,7 @@ class Template:
         call = RecordedCall(self, variables, detached, location or current_location())
         if self.is_single:
             return call.result(self.outputs[0]), call
-        results = call.results()
+        results = [call.result(output) for output in self.outputs]
         values: dict[int, Variable] = dict(enumerate([*self.constants, *variables]))
         values.update(zip(self.places, results, strict=True))
         return _restored(self.result, values), call
