@@ -190,7 +190,7 @@ def test_programs_in_any_order_have_their_own_values(matched):
         np.testing.assert_allclose(value, expected, rtol=1e-5, err_msg=name)
         np.testing.assert_allclose(gradient, wanted, rtol=1e-4, atol=1e-6, err_msg=name)
         pd.default_session().set(w, w.val() * np.float32(0.99))
-    assert sum(matched) > 10
+    assert sum(matched) > 5
 
 
 def test_old_graphs_and_layers_are_freed():
