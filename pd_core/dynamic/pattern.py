@@ -244,7 +244,8 @@ class Matched(Trace):
     def __init__(self, pattern: Pattern, nodes: Sequence[Any], found: Sequence[Any]) -> None:
         self.pattern, self.order, self._found = pattern, nodes, found
         self.fetches = [found[place] for place in pattern.fetches]
-        self.leaves = [found[p] if source is None else source() for p, source in pattern.leaves]
+        leaves: Any = [found[p] if source is None else source() for p, source in pattern.leaves]
+        self.leaves = leaves
 
     @cached_property
     def reads(self) -> dict[Variable, Variable]:  # type: ignore[override]
