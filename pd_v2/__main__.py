@@ -4,7 +4,7 @@
 Started by mpiexec, it joins the job first, see `pd_v2.job`. `python -m pd_v2 export …` writes a
 network with its parameters as ONNX, `python -m pd_v2 check …` lists the names that programs use and
 pd_v2 lacks, `python -m pd_v2 report …` writes a page about trainings, `python -m pd_v2 master …`
-hands out chunks of data to workers.
+hands out chunks of data to workers, `python -m pd_v2 restart …` starts a job again that fails.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from importlib import import_module
 import pd_core as pd
 from pd_core.commands import ends_with_reader
 from pd_v2.job import joining, workers
+from pd_v2.job.supervise import Policy
 from pd_v2.program_name import print_error, program_name
 from pd_v2.runner import command_line
 
@@ -28,12 +29,15 @@ examples:
   pd-v2 --workers 4 --checkpoint saved --max-restarts 3 train.py
                                                   starts again by itself if one is killed
   mpiexec -n 16 --hostfile hosts pd-v2 train.py   on several machines
+  pd-v2 restart --max-restarts 3 mpiexec -n 16 --hostfile hosts \
+    pd-v2 --checkpoint saved --resume train.py    and there, too, starts again by itself
 
 other commands:
   pd-v2 export --help   write a network as ONNX
   pd-v2 check --help    list names that programs use and pd_v2 lacks
   pd-v2 report --help   write a page about trainings
   pd-v2 master --help   hand out chunks of data to workers
+  pd-v2 restart --help  start a command again that fails, such as mpiexec
 """
 
 # First arguments that are not a script: the module whose main() takes the other arguments.
@@ -42,6 +46,7 @@ _SUBCOMMANDS = {
     "export": "pd_v2.export",
     "master": "pd_v2.master.command",
     "report": "pd_v2.report",
+    "restart": "pd_v2.restart",
 }
 
 
@@ -118,7 +123,7 @@ def _launch(command, leading):
     options = parser.parse_args([*leading, "-"])
     command_line.check(options, parser)
     if options.workers is not None:
-        own = command_line.without(command_line.without(leading, "--workers"), "--max-restarts")
+        own = command_line.without(leading, *command_line.OF_JOBS)
         return _start_workers(options, own, command, parser)
     command_line.apply(options)
     if pd.distributed.is_launched():
@@ -133,9 +138,11 @@ def _launch(command, leading):
 def _start_workers(options, leading, command, parser):
     if pd.distributed.is_launched():
         parser.error("--workers starts mpiexec, which has started this process already")
-    restarts = options.max_restarts or 0
+    policy = Policy(
+        options.max_restarts or 0, options.min_workers, options.heartbeat, options.checkpoint
+    )
     try:
-        return workers.start(options.workers, leading, command, options.checkpoint, restarts)
+        return workers.start(options.workers, leading, command, policy)
     except ValueError as error:
         parser.error(str(error))
 

@@ -45,11 +45,12 @@ ORDER = (
     # networks from files, inference
     *("described", "inference"),
     # programs of 2017
-    *("trainer_config_helpers", "python2", "check", "export", "report", "__main__", ""),
+    *("trainer_config_helpers", "python2", "check", "export", "report", "restart", "__main__", ""),
 )
 # What the face may import: public names, and the modules that extensions are written with.
 EXTENSIONS = (
     *("pd_core", "pd_core.graph.node", "pd_core.graph.site", "pd_core.graph.update"),
+    "pd_core.distributed.heartbeat",  # which the launcher of a job reads
     *("pd_core.commands", "pd_core.graph.roles", "pd_core.graph.errors"),
     *("pd_core.graph.handlers", "pd_core.graph.names"),
     *("pd_core.graph.whole", "pd_core.storage.partial"),

@@ -4,6 +4,7 @@ import atexit
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..ops.ranks import synchronize_batch_norm
 from ..run.exchange import use_exchange
 from ..version import __version__
 from .exchange import RankExchange, Settings
+from .heartbeat import PD_HEARTBEAT, heartbeat_of
 from .recovery import tolerates_faults
 from .reports import Report
 from .world import BARRIER, INIT, Description, World
@@ -28,6 +30,7 @@ _REACTIONS = None, "shrink", "end"
 
 _current: list[RankExchange] = []
 _reports: list[Report] = []
+_heartbeats: list[ExitStack] = []  # which end them
 
 
 def init(
@@ -94,16 +97,21 @@ def init(
     mpi = _mpi()
     can_shrink = _can_shrink(mpi, on_failure)
     world = World(mpi, float(timeout), can_shrink)
-    if world.size > 1:
-        report = Report(world)
-        report.begin()
-        lines = [str(settings), f"share_cores={share_cores}", f"on_failure={on_failure}"]
-        world.barrier(INIT, Description([*lines, *versions()]))
-        world.separate()
-        if share_cores:
-            _divide_cores(world)
-        _reports.append(report)
-        atexit.register(shutdown)
+    with ExitStack() as stack:
+        heartbeat = heartbeat_of(world, os.environ.get(PD_HEARTBEAT))
+        if heartbeat is not None:
+            stack.callback(heartbeat.close)
+        if world.size > 1:
+            report = Report(world)
+            report.begin()
+            lines = [str(settings), f"share_cores={share_cores}", f"on_failure={on_failure}"]
+            world.barrier(INIT, Description([*lines, *versions()]))
+            world.separate()
+            if share_cores:
+                _divide_cores(world)
+            _reports.append(report)
+            atexit.register(shutdown)
+        _heartbeats.append(stack.pop_all())
     exchange = RankExchange(world, settings)
     _current.append(exchange)
     use_exchange(exchange)
@@ -120,6 +128,8 @@ def shutdown() -> None:
     if not _current:
         return
     world = _current.pop().world
+    if _heartbeats:
+        _heartbeats.pop().close()
     use_exchange(None)
     use_sum_over_ranks(None)
     synchronize_batch_norm(False)

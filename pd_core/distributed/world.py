@@ -92,6 +92,7 @@ class World:
         self.divided: WeakSet[Any] = WeakSet()  # tables of which each rank has a part
         self.broken: str | None = None
         self.ended = False  # whether another rank takes no more steps
+        self.met = 0  # how often this rank has come to a point where all meet
         self.recovery = Recovery(self)
         self._pending: list[Any] = []  # requests and their arrays, after a timeout
 
@@ -129,6 +130,7 @@ class World:
         of what should be. GraphError on all ranks if they have come to different points;
         TimeoutError names those that have not come.
         """
+        self.met += 1
         if self.size == 1:
             return BarrierResult({self.id: weight}, flags, True)
         ids, headers = self.recovering(

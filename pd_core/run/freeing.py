@@ -44,6 +44,15 @@ _sessions: WeakSet[Any] = WeakSet()
 add_session = _sessions.add
 
 
+def count_evaluations() -> int:
+    """Return how many evaluations the sessions of this process have made; any thread may ask."""
+    while True:
+        try:
+            return sum([session.store.counts["evaluations"] for session in list(_sessions)])
+        except RuntimeError:  # another thread has made a session meanwhile
+            continue
+
+
 def clear_programs() -> None:
     """Free all compiled programs that do not run just now, with their memory and their threads.
 

@@ -23,7 +23,7 @@ from ..graph.errors import DamagedFile, GraphError
 from ..graph.site import is_internal, warn
 from ..run.states import STATE_ERRORS
 from ..run.undo import Undo
-from ..storage.folders import atomic_folder
+from ..storage.folders import atomic_folder, lock_folder
 from ..storage.tensors import read_tensors, tensor_bytes
 from ..storage.tree import TreeReader, TreeWriter
 from .context import RunnerContext
@@ -279,6 +279,17 @@ def checkpoints_in(folder: str | os.PathLike) -> list[Path]:
     paths = [p for p in Path(folder).glob(f"{_NAME}*") if p.is_dir()]
     paths = [p for p in paths if p.name.removeprefix(_NAME).isdecimal()]
     return sorted(paths, key=batches_of)
+
+
+def has_writer(folder: str | os.PathLike) -> bool:
+    """Return whether a training writes checkpoints to a folder: a process that runs has its lock.
+
+    False where folders cannot be locked.
+    """
+    lock = lock_folder(folder)
+    if lock is not None:
+        lock.close()
+    return lock is None
 
 
 def checkpoint_name(batches: int) -> str:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pd_core as pd
 from pd_core.training.precision import PRECISIONS
 from pd_v2 import settings
+from pd_v2.program_name import program_name
 from pd_v2.runner.checkpoint import Checkpoint
 from pd_v2.runner.options import Options, set_options
 
 # Options with a value, and without.
 VALUES = ("--checkpoint", "--every", "--keep", "--logdir", "--max-restarts", "--workers")
-VALUES += ("--monitor", "--patience", "--precision", "--save-best")
+VALUES += ("--monitor", "--patience", "--precision", "--save-best", "--min-workers", "--heartbeat")
+# Those of a job, which its ranks do not get.
+OF_JOBS = ("--workers", "--max-restarts", "--min-workers", "--heartbeat")
 _HISTOGRAMS_EVERY = 500  # batches
 SWITCHES = ("--resume", "--progress", "--check-numerics", "--fused", "--all-output", "--own-files")
 SWITCHES += ("--restore-best",)
@@ -28,9 +31,9 @@ def add_options(parser):
         help="write checkpoints of the program's trainings to this folder, after every pass; "
         "SIGTERM writes a last one after the current batch and ends the program",
     )
-    group.add_argument("--every", metavar="N", type=_positive, help="after every N batches instead")
+    group.add_argument("--every", metavar="N", type=positive, help="after every N batches instead")
     group.add_argument(
-        "--keep", metavar="N", type=_positive, help="how many of them to keep (default: 2)"
+        "--keep", metavar="N", type=positive, help="how many of them to keep (default: 2)"
     )
     group.add_argument(
         "--resume",
@@ -65,7 +68,7 @@ def add_options(parser):
     group.add_argument(
         "--patience",
         metavar="N",
-        type=_positive,
+        type=positive,
         help="end a training that got no better in N passes",
     )
     group.add_argument(
@@ -89,16 +92,30 @@ def add_options(parser):
     group.add_argument(
         "--workers",
         metavar="N",
-        type=_positive,
+        type=positive,
         help="start mpiexec with N processes that train together, each on its slice of every "
         "batch; `mpiexec -n N pd-v2 SCRIPT`, on one machine or on many, is the same",
     )
     group.add_argument(
         "--max-restarts",
         metavar="N",
-        type=_positive,
+        type=positive,
         help="start all processes again if one is killed or fails, N times at most, from the "
         "newest checkpoint of --checkpoint DIR",
+    )
+    group.add_argument(
+        "--min-workers",
+        metavar="M",
+        type=positive,
+        help="let a job that fails again before it has written another checkpoint go on with one "
+        "process less, down to M",
+    )
+    group.add_argument(
+        "--heartbeat",
+        metavar="SECONDS",
+        type=seconds,
+        help="end a job that makes no progress for so long, as if a process were killed: more than "
+        "the longest step, test or checkpoint takes (default: no limit)",
     )
     group.add_argument(
         "--all-output",
@@ -113,12 +130,14 @@ def add_options(parser):
     )
 
 
-def without(argv, name):
-    """Return options of trainings without one that has a value."""
-    kept = list(argv)
-    while any(argument.partition("=")[0] == name for argument in kept):
-        k = next(k for k, argument in enumerate(kept) if argument.partition("=")[0] == name)
-        del kept[k : k + (1 if "=" in kept[k] else 2)]
+def without(argv, *names):
+    """Return options of trainings without some that have a value."""
+    kept, end = [], 0
+    while end < len(argv):
+        name, equals, _ = argv[end].partition("=")
+        width = 2 if name in VALUES and not equals else 1
+        kept += argv[end : end + width] if name not in names else []
+        end += width
     return kept
 
 
@@ -146,8 +165,18 @@ def check(arguments, parser):
         parser.error("--monitor needs --save-best FILE, --patience N or --restore-best")
     if arguments.save_best is not None and Path(arguments.save_best).is_dir():
         parser.error(f"--save-best {arguments.save_best}: it is a folder, and needs a file")
-    if arguments.max_restarts and arguments.workers is None:
-        parser.error("--max-restarts needs --workers N")
+    for name in ("max-restarts", "min-workers", "heartbeat"):
+        if getattr(arguments, name.replace("-", "_")) and arguments.workers is None:
+            parser.error(
+                f"--{name} needs --workers N\n"
+                f"  hint: {program_name('restart')} does it for a command, such as mpiexec"
+            )
+    if arguments.min_workers and not arguments.max_restarts:
+        parser.error("--min-workers needs --max-restarts N")
+    if arguments.min_workers and arguments.min_workers > arguments.workers:
+        parser.error(
+            f"--min-workers {arguments.min_workers} is above --workers {arguments.workers}"
+        )
     if arguments.fused:
         try:
             with pd.fused():
@@ -204,7 +233,19 @@ def _numbered(path, number):
     return path if not number else path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
 
 
-def _positive(text):
+def seconds(text):
+    """Return the number of seconds that an option has; an error of argparse unless above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
+    return number
+
+
+def positive(text):
+    """Return the number that an option has; an error of argparse unless it is one above 0."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return int(text)
