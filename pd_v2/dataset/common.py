@@ -20,7 +20,8 @@ from pd_v2.dataset.transfer import md5file, transfer
 from pd_v2.dataset.trust import trusted
 from pd_v2.reader import shuffling
 from pd_v2.reader.protocol import require_reader
-from pd_v2.recordio.chunks import matching, write_records
+from pd_v2.recordio.chunks import write_records
+from pd_v2.recordio.storage import matching
 
 __all__ = [
     "DATA_HOME",

@@ -3,6 +3,7 @@
 import atexit
 import os
 import platform
+import secrets
 import tempfile
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pd_core as pd
 from pd_core.training.ranks import job, on_first
 
 from .. import master
+from ..master.token import TOKEN, TOKEN_FILE, read_token
 
+_TOKEN_BYTES = 32
 _started = []
 
 
@@ -24,11 +27,16 @@ def share_chunks():
         return
     machines = pd.distributed.allgather(platform.node())
     host = "127.0.0.1" if len(set(machines)) == 1 else machines[0]
-    os.environ["PD_MASTER"] = on_first(job(), lambda: _start(host))
+    address, token = on_first(job(), lambda: _start(host))
+    os.environ.pop(TOKEN_FILE, None)
+    os.environ.update({"PD_MASTER": address, TOKEN: token})
     os.environ.setdefault("PD_WORKER", f"rank {pd.distributed.rank()}")
 
 
 def _start(host):
+    """Start the master; return its address, and its token."""
+    os.environ[TOKEN] = read_token() or secrets.token_hex(_TOKEN_BYTES)
+    os.environ.pop(TOKEN_FILE, None)
     folder = tempfile.TemporaryDirectory(prefix="pd-v2-master-", ignore_cleanup_errors=True)
     server = master.start(Path(folder.name) / "ledger.sqlite", host, "--no-wait")
     _started.append(server)
@@ -38,4 +46,4 @@ def _start(host):
         folder.cleanup()
 
     atexit.register(end)
-    return server.address
+    return server.address, os.environ[TOKEN]

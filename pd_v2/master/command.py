@@ -9,6 +9,7 @@ import threading
 from pd_v2.master.journal import describe, read_journal
 from pd_v2.master.ledger import FAILURE_LIMIT, LEASE_SECONDS, TASK_SECONDS, Ledger
 from pd_v2.master.server import MasterServer
+from pd_v2.master.token import TOKEN, TOKEN_FILE, read_token, require_token
 from pd_v2.program_name import print_error, program_name
 
 
@@ -28,12 +29,19 @@ def _options(argv):
     parser = argparse.ArgumentParser(
         prog=program_name("master"),
         description="Hand the chunks of RecordIO files to the workers of a training, and remember "
-        "who has read which. Workers find the master by PD_MASTER=HOST:PORT.",
+        "who has read which. Workers find the master by PD_MASTER=HOST:PORT, and show the token of "
+        f"{TOKEN} or of the file {TOKEN_FILE}, which an address beyond this machine needs.",
+        allow_abbrev=False,  # a token is no argument
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--listen", metavar="HOST:PORT", help="serve at this address; port 0: any")
     what.add_argument("--journal", metavar="FILE", help="print what each pass in FILE saw")
     parser.add_argument("--state", metavar="FILE", help="the ledger; a file that exists goes on")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help=f"a file with the token (default: that of {TOKEN_FILE}, or {TOKEN} itself)",
+    )
     parser.add_argument(
         "--lease",
         metavar="SECONDS",
@@ -78,10 +86,12 @@ def _serve(options):
     host, _, port = options.listen.rpartition(":")
     if not port.isdecimal():
         raise ValueError(f"{options.listen!r} is not HOST:PORT")
+    token = read_token(options.token_file)
+    require_token(host or "127.0.0.1", token)
     ledger = Ledger(
         options.state, options.failures, options.lease, options.task, not options.no_wait
     )
-    with MasterServer((host or "127.0.0.1", int(port)), ledger) as server:
+    with MasterServer((host or "127.0.0.1", int(port)), ledger, token) as server:
         ledger.renew_all()
         print(f"master at {server.address}", flush=True)
         for number in (signal.SIGINT, signal.SIGTERM):

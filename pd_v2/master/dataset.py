@@ -1,9 +1,8 @@
 """A dataset of a job, as one client sees it."""
 
-import os
-
 from pd_v2.master.connection import connect
-from pd_v2.recordio.chunks import chunk_offsets, matching
+from pd_v2.recordio.chunks import chunk_offsets
+from pd_v2.recordio.storage import matching, size_of
 
 
 class Dataset:
@@ -48,7 +47,7 @@ class Dataset:
     def _find(self):
         """Find the dataset in the ledger, or add it."""
         names = [name for pattern in self.patterns for name in matching("master", pattern)]
-        files = [[name, os.path.getsize(name)] for name in names]
+        files = [[name, size_of(name)] for name in names]
         known = {"job": self._job, "patterns": list(self.patterns), "files": files}
         connection = connect()
         number = connection.link.call("find_dataset", self.timeout, **known)

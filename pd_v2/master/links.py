@@ -6,6 +6,7 @@ import threading
 import time
 
 from pd_v2.master.ledger import OPERATIONS, Ledger
+from pd_v2.master.token import header_of, read_token
 
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0  # between attempts
 
@@ -30,7 +31,10 @@ class LocalLink:
 
 
 class RemoteLink:
-    """Link to the ledger of a master at host:port, by JSON over HTTP."""
+    """Link to the ledger of a master at host:port, by JSON over HTTP.
+
+    Requests have the token of the environment, see `read_token`.
+    """
 
     is_shared = True
 
@@ -40,6 +44,7 @@ class RemoteLink:
         if not (host and port.isdecimal()):
             raise ValueError(f"master: PD_MASTER is {address!r}, not host:port")
         self._place = host, int(port)
+        self._headers = {"Content-Type": "application/json", **header_of(read_token())}
         self._lock, self._lease_seconds = threading.Lock(), None
 
     def lease_seconds(self, seconds):
@@ -64,7 +69,7 @@ class RemoteLink:
         link = http.client.HTTPConnection(*self._place, timeout=seconds)
         body = json.dumps(arguments).encode()
         try:
-            link.request("POST", f"/{operation}", body, {"Content-Type": "application/json"})
+            link.request("POST", f"/{operation}", body, self._headers)
             answer = json.loads(link.getresponse().read())
         except (http.client.HTTPException, json.JSONDecodeError) as error:
             raise ConnectionError(f"{type(error).__name__}: {error}") from error

@@ -10,12 +10,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from pd_v2.master.ledger import OPERATIONS
+from pd_v2.master.token import TOKEN, is_allowed, require_token
 from pd_v2.program_name import print_error
 
 # What the parser and the database say of arguments that are nested deeply, or of another type:
 # a stranger's, or a client's whose maker wants to know.
 _ODD_ARGUMENTS = (RecursionError, OverflowError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
 _MOST_PRINTED = 300  # characters
+_MOST_REFUSED = 1 << 16  # bytes
 _MOST_BYTES = 1 << 28  # of a message: the chunks of a dataset, about 10 bytes each
 
 
@@ -23,14 +25,16 @@ class MasterServer(ThreadingHTTPServer):
     """Server of a ledger at (host, port); port 0 is any that is free.
 
     A request is POST /<operation> with the arguments as a JSON object, an answer {"result": ...} or
-    {"error": text}.
+    {"error": text}. It has the token, if there is one, as `Authorization: Bearer TOKEN`. ValueError
+    for an address that other machines reach without one.
     """
 
     request_queue_size = 128
     daemon_threads = True
 
-    def __init__(self, address, ledger):
-        self.ledger = ledger
+    def __init__(self, address, ledger, token=None):
+        require_token(address[0], token)
+        self.ledger, self.token = ledger, token
         super().__init__(address, _Handler)
 
     @property
@@ -65,7 +69,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         """Answer a request."""
         try:
-            status, answer = 200, {"result": self._operate()}
+            if is_allowed(self.headers.get("Authorization"), self.server.token):
+                status, answer = 200, {"result": self._operate()}
+            else:
+                status, answer = 401, {"error": self._refuse()}
         except (ValueError, TypeError) as error:
             status, answer = 400, {"error": str(error)}
         except _ODD_ARGUMENTS as error:
@@ -96,6 +103,15 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(arguments, dict):
             raise TypeError("master: the arguments are no JSON object")
         return operation(self.server.ledger, **arguments)
+
+    def _refuse(self):
+        """Read a request that is not answered, unless it is long; return why not."""
+        length = self.headers.get("Content-Length", "")
+        if length.isdecimal() and int(length) <= _MOST_REFUSED:
+            self.rfile.read(int(length))  # else the client may see a reset in place of the answer
+        has = "Authorization" in self.headers
+        what = "another token than that of this master" if has else "no token, which it asks for"
+        return f"master: {self.path[:_MOST_PRINTED]} with {what}\n  hint: set {TOKEN}"
 
     def log_message(self, *args):
         """Log nothing for each request."""

@@ -7,7 +7,8 @@ import numpy as np
 from pd_core.training.positions import known, not_tracked, other_reader, rereadable
 from pd_v2 import master, pickles
 from pd_v2.reader.threads import buffered
-from pd_v2.recordio.chunks import matching, read_records
+from pd_v2.recordio.chunks import read_records
+from pd_v2.recordio.storage import matching
 
 __all__ = ["cloud_reader", "np_array", "recordio", "text_file"]
 

@@ -5,16 +5,15 @@ of records) and the payload. Decompressed, that is a uint32 length and the bytes
 """
 
 import contextlib
-import glob
 import gzip
 import itertools
-import os
 import struct
 import zlib
 
-from pd_core import DamagedFile, atomic_write
+from pd_core import DamagedFile
 from pd_v2.files.unpacking import gunzip
 from pd_v2.recordio.snappy import unpack_stream
+from pd_v2.recordio.storage import opened, written
 
 _HEADER = struct.Struct("<5I")
 _LENGTH = struct.Struct("<I")
@@ -22,14 +21,6 @@ _MAGIC = 0x01020304
 _GZIP = 2
 _UNPACK = {0: bytes, 1: unpack_stream, _GZIP: gunzip}
 _RECORDS_PER_CHUNK = 1000
-
-
-def matching(who, pattern):
-    """Return the files that match a pattern, sorted by name; FileNotFoundError if none does."""
-    names = sorted(glob.glob(pattern))
-    if not names:
-        raise FileNotFoundError(f"{who}: no file matches {pattern!r}")
-    return names
 
 
 def read_records(path):
@@ -40,26 +31,25 @@ def read_records(path):
 
 def chunk_offsets(path):
     """Yield the offset of each chunk of a file."""
-    size = os.path.getsize(path)
-    with open(path, "rb") as file:
-        while (start := file.tell()) < size:
+    start = 0
+    with opened(path) as file:
+        while start < file.size:
             yield start
             with _naming_chunk(path, start):
-                _, _, payload_bytes, _ = _header(file)
-            file.seek(payload_bytes, os.SEEK_CUR)
+                _, _, payload_bytes, _ = _header(file, start)
+            start += _HEADER.size + payload_bytes
 
 
 def read_chunk(path, offset):
     """Return an iterator over the records of the chunk at an offset."""
-    with open(path, "rb") as file, _naming_chunk(path, offset):
-        file.seek(offset)
-        return _records(*_payload(file))
+    with opened(path) as file, _naming_chunk(path, offset):
+        return _records(*_payload(file, offset))
 
 
 def write_records(path, records):
     """Write bytes records to a file, in chunks compressed with gzip."""
     records = iter(records)
-    with atomic_write(path) as file:
+    with written(path) as file:
         while chunk := list(itertools.islice(records, _RECORDS_PER_CHUNK)):
             plain = b"".join(_LENGTH.pack(len(record)) + record for record in chunk)
             payload = gzip.compress(plain, mtime=0)
@@ -79,23 +69,23 @@ def _naming_chunk(path, offset):
         raise DamagedFile(f"recordio: {path}, chunk at byte {offset}: {error}") from error
 
 
-def _header(file):
+def _header(file, offset):
     """Read the header of a chunk: checksum, compressor, payload bytes, number of records."""
-    magic, *rest = _HEADER.unpack(file.read(_HEADER.size))
+    magic, *rest = _HEADER.unpack(file.read(offset, _HEADER.size))
     if magic != _MAGIC:
         raise ValueError(f"no RecordIO chunk: it starts with {magic:#010x}, not {_MAGIC:#010x}")
     return rest
 
 
-def _payload(file):
+def _payload(file, offset):
     """Read and decompress the payload of a chunk; return it and the number of records."""
-    crc, compressor, size, count = _header(file)
+    crc, compressor, size, count = _header(file, offset)
     if compressor not in _UNPACK:
         raise ValueError(f"compressor {compressor} is unknown")
-    left = os.fstat(file.fileno()).st_size - file.tell()
-    if left < size:
-        raise ValueError(f"the file ends after {left} of {size} bytes")
-    payload = file.read(size)
+    start = offset + _HEADER.size
+    if file.size - start < size:
+        raise ValueError(f"the file ends after {file.size - start} of {size} bytes")
+    payload = file.read(start, size)
     if zlib.crc32(payload) != crc:
         raise ValueError(f"the checksum is {zlib.crc32(payload):#010x}, announced {crc:#010x}")
     return _UNPACK[compressor](payload), count

@@ -3,7 +3,8 @@
 `paddle.reader.creator.recordio` reads samples; this reads and writes the records themselves.
 """
 
-from pd_v2.recordio.chunks import matching, read_records, write_records
+from pd_v2.recordio.chunks import read_records, write_records
+from pd_v2.recordio.storage import matching
 
 __all__ = ["reader", "writer"]
 
