@@ -91,6 +91,12 @@ class SeamExchange(Protocol):
     def start(self, arrays: dict[int, Any]) -> None:
         """Take the values of a division, by their indices in the seam, before the next one runs."""
 
+    def on_device(self, values: list, device: str) -> list | None:
+        """Return replacements for all values where they are; None if it takes arrays only.
+
+        They are OrtValues in the memory of `device`, such as cuda, and so are the replacements.
+        """
+
 
 class Executable(Protocol):
     """A program on the values of certain variables."""

@@ -360,7 +360,7 @@ class OrtExecutable:
         for number, bound in enumerate(phase.bound):
             part = bound.part
             if part.exchanged and exchange is not None:
-                self._replace(handed, self.program.seam, exchange)
+                self._exchange(handed, exchange)
             elif part.summed:
                 self._replace(handed, part.summed, sum_over_ranks)
             elif part.divided and exchange is not None:
@@ -378,6 +378,15 @@ class OrtExecutable:
             values.stamp = object()
         self.last, self.stamp = phase, values.stamp
         return fetched
+
+    def _exchange(self, handed, exchange):
+        """Replace the values at the seam: where they are, or on the host."""
+        seam = self.program.seam
+        values = exchange.on_device([handed[k] for k in seam], self.program.device[0])
+        if values is None:
+            self._replace(handed, seam, exchange)
+        else:
+            handed.update(zip(seam, values, strict=True))
 
     def _replace(self, handed, slots, function):
         """Replace the values in these slots by what a function makes of them on the host."""

@@ -3,6 +3,7 @@
 # isort: skip_file
 # fmt: off
 from .collectives import allgather, allreduce, broadcast, compare, no_sync, set_batch_size
+from .device import DeviceExchange, use_device_exchange
 from .empty import empty_step
 from .process import (
     barrier, init, is_initialized, is_launched, rank, reduction, shutdown, world_size,
@@ -10,7 +11,7 @@ from .process import (
 from .table import ShardedTable
 
 __all__ = [
-    "ShardedTable", "allgather", "allreduce", "barrier", "broadcast", "compare", "empty_step",
-    "init", "is_initialized", "is_launched", "no_sync", "rank", "reduction", "set_batch_size",
-    "shutdown", "world_size",
+    "DeviceExchange", "ShardedTable", "allgather", "allreduce", "barrier", "broadcast", "compare",
+    "empty_step", "init", "is_initialized", "is_launched", "no_sync", "rank", "reduction",
+    "set_batch_size", "shutdown", "use_device_exchange", "world_size",
 ]

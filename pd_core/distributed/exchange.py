@@ -15,6 +15,7 @@ from ..run.exchange import Gradients
 from ..run.session import Session
 from .buffers import WHAT, Buffer
 from .comparison import Comparison, differences, digest_of, entry_of
+from .device_sums import name_of, summed
 from .overlap import Overlap
 from .program import described
 from .recovery import RankLost
@@ -24,6 +25,7 @@ from .world import COMPARE, NUMBER, STEP, SUM, Description, World
 
 # Flags: variables not compared yet; their gradients are computed already; compare all
 _UNSEEN, _LATE, _ALL = 1, 2, 4
+_ON_HOST = 8  # gradients are exchanged on the host: one rank has more than those of its device
 _NUMBER = Description(["a number"])
 NO_BATCH = -1.0  # the weight of a rank in an empty step
 _HINT = (
@@ -68,6 +70,7 @@ class RankExchange:
         self.accumulating = False
         self.samples: float | None = None
         self.compares_all = False
+        self.device_exchange: Any = None  # a DeviceExchange
         self._buffers: dict[Any, Buffer] = {}  # of `sum`, by ranks, dtype and shape
         self._sessions: WeakKeyDictionary[Any, SessionExchange] = WeakKeyDictionary()
 
@@ -166,6 +169,7 @@ class SessionExchange:
         self._plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
         self._plan: Plan | None = None
         self._weights: dict[int, float] = {}
+        self._is_on_host = True
         self._empty: Sequence[Update] = ()  # the updates of an empty step that is going on
 
     @property
@@ -213,6 +217,7 @@ class SessionExchange:
         if self._empty and not self.accumulated:
             samples = NO_BATCH
         flags = _ALL if process.compares_all else 0
+        flags |= _ON_HOST if self._empty or self.accumulated else 0
         if not plan.compared and any(v not in self._seen for v in plan.comparison.states):
             is_late = (computed and not self._empty) or self.accumulated
             flags |= _UNSEEN | (_LATE if is_late else 0)
@@ -221,6 +226,7 @@ class SessionExchange:
             values = plan.comparison.digest(session, self._seen, fed, every)
         weight = np.nan if samples is None else samples
         self._weights, flags, agree = world.barrier(STEP, plan.description, weight, flags, values)
+        self._is_on_host = bool(flags & _ON_HOST)
         if flags & _UNSEEN:
             self._synchronize(plan.comparison, bool(flags & _LATE))
         if not agree or flags & _ALL:
@@ -242,6 +248,16 @@ class SessionExchange:
         for w in gradients:
             self.accumulated.pop(w, None)
         return exchanged
+
+    def on_device(self, gradients: dict[Variable, Any], device: str) -> dict[Variable, Any] | None:
+        """Return the sums of gradients in the memory of a device; None where the host makes them.
+
+        The ranks have agreed on which of them it is.
+        """
+        own = self.process.device_exchange
+        if own is None or own.device != device or self._is_on_host:
+            return None
+        return summed(own, gradients, self.process.factor(self._weights))
 
     def _complete(self, gradients):
         """The gradients with what was accumulated before."""
@@ -328,7 +344,7 @@ class Plan:
         self.process, options = process, process.settings
         self.compared = False  # whether the ranks have compared all of its variables
         is_exact = options.check_every is not None
-        told = [str(options), *([rounding] if is_exact else [])]
+        told = [str(options), name_of(process.device_exchange), *([rounding] if is_exact else [])]
         self.description = described(updates, gradients, told, is_exact)
         self.comparison = Comparison(updates, gradients, fed, own)
         by_rows = [w for w, g in gradients.items() if isinstance(g, tuple)]

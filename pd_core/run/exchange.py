@@ -54,6 +54,14 @@ class Exchange:
             exchanged += [feed_array(v, a) for v, a in zip(_as_tuple(g), values, strict=True)]
         return exchanged
 
+    def on_device(self, values: list[Any], device: str) -> list[Any] | None:
+        """Return exchanged OrtValues for those of a step; None if the function takes arrays."""
+        exchange = getattr(self.function, "on_device", None)
+        if exchange is None or any(isinstance(g, tuple) for g in self.gradients.values()):
+            return None
+        returned = exchange(dict(zip(self.gradients, values, strict=True)), device)
+        return None if returned is None else [returned[w] for w in self.gradients]
+
     def structured(self, arrays: list[np.ndarray]) -> Gradients:
         """Return {parameter: gradient} for the arrays of a step."""
         remaining = iter(arrays)
@@ -96,6 +104,12 @@ class SharedExchange(Protocol):
 
     def __call__(self, gradients: Gradients) -> Gradients:
         """Return the gradients to update with."""
+
+    def on_device(self, gradients: dict[Variable, Any], device: str) -> dict[Variable, Any] | None:
+        """Return the gradients to update with where they are; None to be called with arrays.
+
+        They are OrtValues in the memory of a device, one for each parameter.
+        """
 
 
 class ProcessExchange(Protocol):

@@ -18,9 +18,9 @@ from .plan import Plan, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = 20  # of a program, in the long form
-IN_A_JOB = 4  # kills
+IN_A_JOB = 10  # kills
 VICTIMS = "rank 0", "rank 1", "rank 0", "rank 1", "mpiexec", "launcher"
-SECONDS = 300.0  # for a job to end
+SECONDS = 600.0  # for a job to end
 RESTARTS = 3 * IN_A_JOB  # those that a kill does not cause are a defect
 _MODULE = "tests.v2.job.restarted"
 

@@ -195,13 +195,23 @@ class CheckedExchange:
     def __call__(self, arrays: list) -> list:
         """Return the gradients to update with; NumericError if one is not finite."""
         returned = self.exchange(arrays)
+        self._check(returned)
+        return returned
+
+    def on_device(self, values: list, device: str) -> list | None:
+        """Return the gradients in the memory of a device, or None; they are checked on the host."""
+        returned = self.exchange.on_device(values, device)
+        if returned is not None:
+            self._check([value.numpy() for value in returned])
+        return returned
+
+    def _check(self, returned):
         exchanged = dict(zip(self.exchange.seam, returned, strict=True))
         for parameter, gradient in self.exchange.gradients.items():
             for v in gradient if isinstance(gradient, tuple) else (gradient,):
                 if not np.isfinite(exchanged[v]).all():
                     raise exchange_error(parameter, exchanged[v])
         self.check_rest(exchanged)
-        return returned
 
 
 def _computing(session: Any, fed: Arrays, training: bool) -> Compute:

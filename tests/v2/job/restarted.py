@@ -16,7 +16,7 @@ import pd_v2 as paddle
 from tests.v2.job import programs
 
 L, T, A = paddle.layer, paddle.data_type, paddle.activation
-PASSES = int(os.environ.get("PASSES", "8"))
+PASSES = int(os.environ.get("PASSES", "3"))
 SAMPLES, BATCH = 240, 8
 
 
