@@ -12,9 +12,7 @@ from pd_v2.program_name import print_error, program_name
 from pd_v2.runner.command_line import positive, seconds
 
 _COUNT = re.compile(r"(-n|-np|--np|--ntasks)(?:=(\d+))?")  # of mpiexec, mpirun and srun
-_NO_COMMAND = (
-    "there is no command to start, such as mpiexec -n 4 pd-v2 --checkpoint DIR --resume ..."
-)
+_NO_COMMAND = "there is no command, such as mpiexec -n 4 pd-v2 --checkpoint DIR --resume train.py"
 
 
 def main(argv):

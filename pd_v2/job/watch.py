@@ -27,7 +27,7 @@ class Watch:
         self._folder, self._clock = folder, clock
         self._ranks = {}  # the last heartbeat of each
         self._alive = {}  # when it came
-        self._progress, self._since = None, clock()
+        self._progress, self._since = {}, clock()
 
     def look(self):
         """Read the heartbeats; return what hangs, in words, or None."""

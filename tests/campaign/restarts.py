@@ -53,9 +53,9 @@ def _killed(name, plan):
         job = Job(name, Path(home))
         job.wait()
         whole, seconds = job.digest(), time.monotonic() - start
-    if whole is None:
-        row.add("failed", f"without a kill: {job.said()}")
-        return row
+        if whole is None or job.restarts():
+            row.add("failed", f"without a kill: {job.said()}")
+            return row
     while kills < plan.count(2, KILLS):
         with tempfile.TemporaryDirectory(prefix="pd-restarts-") as home:
             job, killed = Job(name, Path(home)), []

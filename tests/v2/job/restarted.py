@@ -79,6 +79,7 @@ def core(path, folder="saved"):
     features = rng.standard_normal((SAMPLES, 5)).astype(np.float32)
     reader = pd.training.ArrayReader(features, features[:, :1], batch_size=BATCH, shuffle=True)
     items = [
+        pd.training.Device(),
         pd.training.Resume(folder, begin=True),
         pd.training.SaveEvery(10, folder),
         pd.training.Counter(),

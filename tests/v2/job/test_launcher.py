@@ -1,6 +1,7 @@
 """`pd-v2` on several processes: what a Python 2 script prints, writes and is told; errors."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 
 from pd_v2 import __main__ as command
 from pd_v2.job import workers
+from pd_v2.job.supervise import Policy
 from pd_v2.runner import command_line
 from pd_v2.runner.items import trace
 from tests.core.distributed import jobs
@@ -172,7 +174,7 @@ def handler(event):
         if os.environ['PADDLE_INIT_TRAINER_ID'] == '1' and not os.path.exists(mark + KILLS):
             n = 1 if not os.path.exists(mark + '1') else 2
             real(mark + str(n))
-            os.kill(os.getpid(), 9)
+            os.kill(os.getpid(), 9 if n == 1 else 19)  # it is killed, then stopped
     if isinstance(event, paddle.event.EndPass):
         print event.pass_id, '%.9g' % trainer.test(reader).cost
 
@@ -204,13 +206,16 @@ def test_restarts_from_the_newest_checkpoint(tmp_path):
     (tmp_path / "killed").mkdir()
     whole = launch(tmp_path, script="KILLS = ''" + KILLED)
     (tmp_path / "killed").rmdir()
-    options = ["--checkpoint", tmp_path / "saved", "--max-restarts", "3"]
+    options = ["--checkpoint", tmp_path / "saved", "--max-restarts", "3", "--heartbeat", "6"]
     job = launch(tmp_path, *options, script="KILLS = '2'" + KILLED)
     assert job.returncode == 0, job.stderr
     told = [line for line in job.stderr.splitlines() if line.startswith("python -m pd_v2: ")]
-    killed = "python -m pd_v2: the job ended with exit status 137: a process got signal 9; restart"
+    killed = "the job ended with exit status 137: a process got signal 9"
     where = f"from {tmp_path}/saved/batch-00003"
-    assert told == [f"{killed} {k} of 3 {where}" for k in (1, 2)]
+    assert told[0] == f"python -m pd_v2: {killed}; restart 1 of 3 {where}"
+    hung = r"the job hung: no progress for 6 s; rank 1 \(process \d+ of .*\) does not run: .*"
+    assert re.fullmatch(f"python -m pd_v2: {hung}; restart 2 of 3 {where}", told[1])
+    assert len(told) == 2
     assert job.stdout == whole.stdout and job.stdout.count("\n") == 3
 
 
@@ -273,7 +278,7 @@ ENDS = [("kill -9 $$", 137, ": a process got signal 9"), ("exit 1", 1, "")]
 def test_restarts_are_counted(end, status, why, fake, tmp_path, capfd):
     calls = fake(2, end)
     options, saved = ["--checkpoint", "saved"], str(tmp_path / "saved")
-    assert workers.start(2, options, ["t.py"], saved, 3) == 0
+    assert workers.start(2, options, ["t.py"], Policy(3, checkpoint=saved)) == 0
     first, *others = [call.partition("-m pd_v2 ")[2] for call in calls()]
     assert first == "--checkpoint saved t.py"
     assert others == ["--checkpoint saved --resume t.py"] * 2
@@ -284,7 +289,8 @@ def test_restarts_are_counted(end, status, why, fake, tmp_path, capfd):
 
 def test_a_job_that_fails_again_and_again(fake, tmp_path, capfd):
     calls = fake(9, "exit 1")
-    assert workers.start(2, ["--resume"], ["a b.py"], str(tmp_path), 2) == 1
+    policy = Policy(2, checkpoint=str(tmp_path))
+    assert workers.start(2, ["--resume"], ["a b.py"], policy) == 1
     assert len(calls()) == 3
     last = capfd.readouterr().err.splitlines()[-3:]
     assert last == [
@@ -296,16 +302,17 @@ def test_a_job_that_fails_again_and_again(fake, tmp_path, capfd):
 
 def test_what_is_no_failure_is_not_restarted(fake, tmp_path, capfd):
     calls = fake(9, "exit 2")
-    assert workers.start(2, [], ["t.py"], str(tmp_path), 2) == 2
+    policy = Policy(2, checkpoint=str(tmp_path))
+    assert workers.start(2, [], ["t.py"], policy) == 2
     assert len(calls()) == 1 and capfd.readouterr().err == ""
     calls = fake(9, "kill -TERM $PPID; exec sleep 60")
-    assert workers.start(2, [], ["t.py"], str(tmp_path), 2) == 128 + 15
+    assert workers.start(2, [], ["t.py"], policy) == 128 + 15
     assert len(calls()) == 2 and "; restart" not in capfd.readouterr().err
 
 
 def test_without_a_checkpoint_a_hint_says_what_saves(fake, capfd):
     fake(9, "exit 1")
-    assert workers.start(2, [], ["t.py"]) == 1
+    assert workers.start(2, [], ["t.py"], Policy()) == 1
     assert "--checkpoint DIR saves what a job has trained" in capfd.readouterr().err
 
 
@@ -336,3 +343,5 @@ def test_what_is_left_of_the_options():
     assert command_line.without(argv, "--workers") == ["--logdir", "x", "--progress"]
     assert command_line.without(["--workers=3"], "--workers") == []
     assert command_line.without(["--progress"], "--workers") == ["--progress"]
+    argv = ["--min-workers=1", "--heartbeat", "3", "--every", "--workers", "--workers", "2"]
+    assert command_line.without(argv, *command_line.OF_JOBS) == ["--every", "--workers"]

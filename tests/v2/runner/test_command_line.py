@@ -50,6 +50,13 @@ def test_options_are_before_the_program(arguments, leading):
         ("--checkpoint saved --every x train.py", "argument --every: x is not a positive number"),
         ("--workers 2 --max-restarts 3 train.py", "--max-restarts needs --checkpoint DIR"),
         ("--max-restarts 3 --checkpoint saved train.py", "--max-restarts needs --workers N"),
+        ("--heartbeat 3 train.py", "restart does it for a command, such as mpiexec"),
+        ("--workers 2 --min-workers 1 train.py", "--min-workers needs --max-restarts N"),
+        (
+            "--workers 2 --min-workers 3 --max-restarts 1 --checkpoint saved train.py",
+            "--min-workers 3 is above --workers 2",
+        ),
+        ("--workers 2 --heartbeat x train.py", "x is not a positive number of seconds"),
         ("--monitor test/cost train.py", "--monitor needs --save-best FILE, --patience N or"),
         ("--patience 0 train.py", "argument --patience: 0 is not a positive number"),
         ("--save-best . train.py", "--save-best .: it is a folder, and needs a file"),
