@@ -57,5 +57,5 @@ def is_allowed(header, token):
     """Return whether the header Authorization of a request has the token, in constant time."""
     if token is None:
         return True
-    sent = (header or "").encode("utf-8", "surrogateescape")
+    sent = (header or "").encode("utf-8", "surrogatepass")
     return hmac.compare_digest(sent, f"{_SCHEME}{token}".encode())

@@ -70,8 +70,13 @@ def written(path):
             yield file
         return
     system, inner = _system(path)
-    with _naming(path), system.transaction, system.open(inner, "wb") as file:
+    with contextlib.ExitStack() as stack:  # which discards the file after an error
+        with _naming(path):
+            stack.enter_context(system.transaction)
+            file = stack.enter_context(system.open(inner, "wb"))
         yield file
+        with _naming(path):
+            stack.close()
 
 
 @dataclass(frozen=True)
