@@ -74,11 +74,16 @@ def heartbeat_of(world: Any, setting: str | None) -> Heartbeat | None:
     return Heartbeat(world, folder, pause)
 
 
-def read_heartbeats(folder: str | os.PathLike) -> dict[int, dict[str, Any]]:
-    """Return the newest heartbeats in a folder by rank; one that is being written is left out."""
-    found = {}
+def read_heartbeats(folder: str | os.PathLike) -> dict[int, dict[str, Any] | None]:
+    """Return the newest heartbeats in a folder by rank; None for one that cannot be read just now.
+
+    Ranks that have left the job have none.
+    """
+    found: dict[int, dict[str, Any] | None] = {}
     for path in Path(folder).glob(f"{_PREFIX}*"):
-        with suppress(OSError, ValueError):
-            content = json.loads(path.read_text(encoding="utf-8"))
-            found[content["rank"]] = content
+        rank = path.name.removeprefix(_PREFIX)
+        if rank.isdecimal():
+            found[int(rank)] = None
+            with suppress(OSError, ValueError):
+                found[int(rank)] = json.loads(path.read_text(encoding="utf-8"))
     return found

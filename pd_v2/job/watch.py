@@ -17,8 +17,9 @@ class Watch:
 
     Progress is an evaluation, or that a rank comes to where all ranks meet: one that computes alone
     while others wait, as in a test, is progress of the job. Until a rank has made its first
-    evaluation, the limit is `start` seconds, unless `limit` is longer. `hung` says what was found,
-    `pause` is how many seconds there are between two heartbeats.
+    evaluation, the limit is `start` seconds, unless `limit` is longer; when the last one has left
+    the job, there is none. `hung` says what was found, `pause` is how many seconds there are between
+    two heartbeats.
     """
 
     def __init__(self, folder, limit, start=_START_SECONDS, clock=time.monotonic):
@@ -27,20 +28,25 @@ class Watch:
         self._folder, self._clock = folder, clock
         self._ranks = {}  # the last heartbeat of each
         self._alive = {}  # when it came
+        self._has_left = False  # a rank has come to its end
         self._progress, self._since = {}, clock()
 
     def look(self):
         """Read the heartbeats; return what hangs, in words, or None."""
         now = self._clock()
-        for rank, beat in read_heartbeats(self._folder).items():
-            if beat != self._ranks.get(rank):
+        beats = read_heartbeats(self._folder)
+        for rank, beat in beats.items():
+            if beat is not None and beat != self._ranks.get(rank):
                 self._ranks[rank], self._alive[rank] = beat, now
+        for rank in self._ranks.keys() - beats.keys():  # it has left the job
+            del self._ranks[rank], self._alive[rank]
+            self._has_left = True
         progress = {r: [beat[name] for name in _PROGRESS] for r, beat in self._ranks.items()}
         if progress != self._progress:
             self._progress, self._since = progress, now
         has_begun = any(beat["evaluations"] for beat in self._ranks.values())
         limit = self.limit if has_begun else self.start
-        if now - self._since > limit:
+        if now - self._since > limit and (self._ranks or not self._has_left):
             self.hung = self._words(now, limit)
         return self.hung
 
@@ -50,15 +56,15 @@ class Watch:
         silent = [r for r, at in self._alive.items() if now - at > max(limit / 2, 2 * self.pause)]
         places = {beat["met"] for beat in self._ranks.values()}
         if silent:
-            ranks, why = silent, "does not run: it is stopped, or its machine is down"
+            ranks, why = silent, "stopped, or the machine is down"
         elif len(places) > 1:
             ranks = [r for r, beat in self._ranks.items() if beat["met"] == min(places)]
-            why = "has not come to where the others wait"
+            why = "behind the others, which wait"
         else:
-            ranks, why = [*self._ranks], "has come no further"
+            ranks, why = [*self._ranks], "no further than before"
         beats = [self._ranks[r] for r in sorted(ranks)]
         names = ", ".join(f"rank {b['rank']} (process {b['pid']} of {b['host']})" for b in beats)
-        return f"no progress for {limit:g} s; {names} {why}"
+        return f"no progress for {limit:g} s; {names}: {why}"
 
     def kill(self):
         """Kill the ranks that run on this machine, which ends the others too."""

@@ -20,6 +20,7 @@ SHOWN = 20  # defects of a row
 PARTS = {
     "fuzz": "mutated files of every format that is read",
     "kills": "kill -9 while files are written",
+    "restarts": "kill -9 of jobs of several processes, which are started again",
     "power": "a power cut while files are written: what was not synced is lost or reordered",
     "places": "a full disk, a read-only folder, no HOME, odd locales, little memory, one core",
     "soak": "a million steps, and a thousand sessions",
@@ -32,9 +33,9 @@ PARTS = {
     "states": "what has a state is restored, copied, damaged and set",
 }
 
-# Parts whose quick form is among the tests, trial for trial: tests/campaign/test_writers.py, the
-# files of properties and of cases, tests/states. `--quick` makes them where they are named.
-TESTED = ("kills", "power", "properties", "cases", "states")
+# Parts whose quick form is among the tests: tests/campaign/test_writers.py, tests/v2/job, the files
+# of properties and of cases, tests/states. `--quick` makes them where they are named.
+TESTED = ("kills", "restarts", "power", "properties", "cases", "states")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -213,7 +213,7 @@ def test_restarts_from_the_newest_checkpoint(tmp_path):
     killed = "the job ended with exit status 137: a process got signal 9"
     where = f"from {tmp_path}/saved/batch-00003"
     assert told[0] == f"python -m pd_v2: {killed}; restart 1 of 3 {where}"
-    hung = r"the job hung: no progress for 6 s; rank 1 \(process \d+ of .*\) does not run: .*"
+    hung = r"the job hung: no progress for 6 s; rank 1 \(process \d+ of .*\): stopped, .*"
     assert re.fullmatch(f"python -m pd_v2: {hung}; restart 2 of 3 {where}", told[1])
     assert len(told) == 2
     assert job.stdout == whole.stdout and job.stdout.count("\n") == 3

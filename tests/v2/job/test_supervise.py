@@ -70,12 +70,19 @@ def test_a_job_that_nobody_joins_hangs(watched):
     assert watched(11.0) == "no rank has joined the job within 60 s"
 
 
+def test_the_end_of_a_program_has_no_limit(watched, tmp_path):
+    beat(tmp_path, 0)
+    assert watched(1.0) is None
+    (tmp_path / "rank-0").unlink()
+    assert watched(1000.0) is None and watched(1000.0) is None
+
+
 @pytest.mark.parametrize(
     ("late", "words"),
     [
-        ({"met": 2}, "rank 1 (process 7 of there) has not come to where the others wait"),
-        ({"beats": 0}, "rank 1 (process 7 of there) does not run: it is stopped, or its machine"),
-        ({}, "rank 0 (process 7 of there), rank 1 (process 7 of there) has come no further"),
+        ({"met": 2}, "10 s; rank 1 (process 7 of there): behind the others, which wait"),
+        ({"beats": 0}, "10 s; rank 1 (process 7 of there): stopped, or the machine is down"),
+        ({}, "rank 0 (process 7 of there), rank 1 (process 7 of there): no further than"),
     ],
     ids=["behind", "stopped", "all"],
 )
@@ -147,7 +154,7 @@ def test_a_job_that_hangs_is_started_again(capfd):
     job = Runs(HANGS, "exit 0")
     assert job.supervised(2, restarts=1, heartbeat=0.2) == 0
     text = capfd.readouterr().err
-    assert "the job hung: no progress for 0.2 s; rank 0 (process 1 of there) does not run" in text
+    assert "the job hung: no progress for 0.2 s; rank 0 (process 1 of there): stopped" in text
     assert Runs(HANGS).supervised(2, heartbeat=0.2) == 124
 
 
