@@ -30,6 +30,8 @@ EXPECTED = (
     "could not import '(aiohttp|dp_accounting)'",
     # packages with which chunks are read from S3
     "could not import '(fsspec|s3fs|moto.server)'",
+    # what schedules jobs, and its files
+    "could not import '(ray|yaml)'",
     # packages that are large: .ci/run leaves them out
     "could not import '(albumentations|datasets|pandas|tokenizers)'",
     # checks of scikit-learn's estimators

@@ -18,8 +18,8 @@ class Watch:
     Progress is an evaluation, or that a rank comes to where all ranks meet: one that computes alone
     while others wait, as in a test, is progress of the job. Until a rank has made its first
     evaluation, the limit is `start` seconds, unless `limit` is longer; when the last one has left
-    the job, there is none. `hung` says what was found, `pause` is how many seconds there are between
-    two heartbeats.
+    the job, there is none. `hung` says what was found, `pause` is how many seconds there are
+    between two heartbeats.
     """
 
     def __init__(self, folder, limit, start=_START_SECONDS, clock=time.monotonic):
