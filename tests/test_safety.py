@@ -91,11 +91,12 @@ RUNS = {
     "pd_v2.python2.translate: builtins.compile": PROGRAM,
     # commands, without a shell
     "pd_v2.job.joining: os.execv": "the same Python with the same arguments",
+    "pd_v2.job.supervise: subprocess": "mpiexec, or the command that the user gives to restart",
     "pd_v2.job.workers: subprocess": "mpiexec --version",
     "pd_v2.master.supervisor: subprocess": "python -m pd_v2 master",
     "pd_v2.reader.pipe: subprocess": "the command that the program gives to PipeReader",
     # libraries
-    "pd_v2.job.workers: ctypes": "prctl of Linux, which Python lacks: mpiexec ends with its parent",
+    "pd_v2.job.supervise: ctypes": "prctl of Linux, which Python lacks: a job ends with its parent",
     "pd_core.training.stacking: ctypes": "a loop in C over the rows of a batch",
     "pd_core.storage.folders: ctypes": "renameat2 of the C library, which Python lacks",
 }
@@ -131,6 +132,7 @@ WRITES = {
     "pd_core.interchange.writing: "
     "shutil.copytree(entry, folder / entry.name, symlinks=True, copy_function=_same)": RENAMED,
     "pd_core.interchange.writing: shutil.copy2(source, target, follow_symlinks=False)": RENAMED,
+    "pd_v2.recordio.storage: .open(inner, 'wb')": "in a transaction of its storage",
     "pd_v2.files.archive: builtins.open(path, 'wb')": RENAMED,
     "pd_v2.image: builtins.open(os.path.join(folder, f'batch_{number}'), 'wb')": RENAMED,
     # C sources for the compiler, in the folder of libraries
@@ -158,6 +160,11 @@ WRITES = {
     "pd_v2.plot.plot: .savefig(path)": "a picture, drawn again",
     "pd_v2.plot.plot: .savefig(png, format='png')": "a buffer in memory",
     # temporary files, for their process alone
+    "pd_core.distributed.heartbeat: .write_text(json.dumps(content), encoding='utf-8')": (
+        "written again each second; one that is damaged is passed over"
+    ),
+    "pd_v2.job.supervise: tempfile."
+    "TemporaryDirectory(prefix='.pd-heartbeat-', dir=place, ignore_cleanup_errors=True)": "those",
     "pd_core.distributed.reports: tempfile.mkstemp(prefix='pd-job-')": "an empty file",
     "pd_core.run.profiling.profile: "
     "tempfile.TemporaryDirectory(prefix='pd_profile_')": "of one block",
