@@ -205,7 +205,7 @@ class CheckedExchange:
             self._check([value.numpy() for value in returned])
         return returned
 
-    def _check(self, returned):
+    def _check(self, returned: list) -> None:
         exchanged = dict(zip(self.exchange.seam, returned, strict=True))
         for parameter, gradient in self.exchange.gradients.items():
             for v in gradient if isinstance(gradient, tuple) else (gradient,):
