@@ -14,6 +14,7 @@ from ...graph.variable import Inputs, Variable, constant, static
 from .context import Context, Outputs
 from .convolution import conv_filter_grad_of_rows
 from .pooling import max_pool_grad_without_indices, max_pool_pick_without_indices
+from .pooling_indices import max_pool_indices
 
 _VECTOR = 4  # channels that a kernel computes at once
 
@@ -94,6 +95,7 @@ LOWERINGS = {
     "Size": size,
     "Conv": conv,
     "ConvFilterGrad": conv_filter_grad_of_rows,
+    "MaxPool": max_pool_indices,
     "MaxPoolGrad": max_pool_grad_without_indices,
     "MaxPoolPick": max_pool_pick_without_indices,
     "MatMul": matmul,
@@ -117,5 +119,4 @@ _REFUSED = {
         if node.attributes.get("training_mode")
         else None
     ),
-    "MaxPool": lambda node: "WebGPU has no Indices of MaxPool" if len(node.outputs) > 1 else None,
 }

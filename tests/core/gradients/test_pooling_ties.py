@@ -32,7 +32,7 @@ GEOMETRIES = {
     "volume": ((4, 5, 6), [2, 2, 2], {"strides": [2, 2, 2]}),
     "volume, overlapping": ((4, 4, 5), [2, 3, 2], {"pads": [1, 1, 1, 1, 1, 1]}),
 }
-FORMS = ("known", "unknown", "portable", "reference")
+FORMS = ("known", "unknown", "portable", "portable, unknown", "reference")
 named = {"argvalues": GEOMETRIES.values(), "ids": GEOMETRIES.keys()}
 
 
@@ -54,9 +54,9 @@ def gradients(shape, window, options, known=True):
 
 
 def found(form, shape, window, options, feeds):
-    slots, targets = gradients(shape, window, options, form != "unknown")
+    slots, targets = gradients(shape, window, options, "unknown" not in form)
     given = dict(zip(slots, feeds, strict=True))
-    if form != "portable":
+    if not form.startswith("portable"):
         return pd.Session("reference" if form == "reference" else "cpu").eval(targets, given)
     kept = pd.Variable("kept", data=0.0, trainable=False)
     step = pd.assign(kept, ops.reduce_sum(targets[0]))
@@ -96,6 +96,39 @@ def test_the_first_element_is_the_one_that_indices_name(image, window, options, 
     np.add.at(wanted, index.ravel(), dy.ravel())
     dx, _ = found("known", x.shape, window, options, (x, dy, x))
     np.testing.assert_allclose(dx, wanted.reshape(x.shape), atol=1e-5)
+
+
+INDEXED = {
+    "as large": ((7, 8), {"kernel_shape": [3, 2], "strides": [2, 3], "auto_pad": "SAME_UPPER"}),
+    "as large, padded first": ((8, 7), {"kernel_shape": [4, 3], "auto_pad": "SAME_LOWER"}),
+    "inside": ((9, 8), {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "VALID"}),
+    "by columns": ((6, 7), {"kernel_shape": [2, 3], "pads": [1, 1, 0, 2], "storage_order": 1}),
+    "more windows on one side": (
+        (9, 10),
+        {"kernel_shape": [5, 2], "pads": [4, 0, 1, 1], "strides": [1, 3], "dilations": [1, 3]},
+    ),
+    "text": ((13,), {"kernel_shape": [5], "strides": [3], "dilations": [2], "ceil_mode": 1}),
+    "volume": ((4, 5, 3), {"kernel_shape": [2, 3, 2], "pads": [1, 0, 1, 0, 2, 0]}),
+}
+
+
+@pytest.mark.parametrize(("known", "dtype"), [(True, "uint8"), (False, "float32")])
+def test_the_portable_form_has_the_indices_of_onnx_runtime(known, dtype, rng):
+    slots, targets, feeds = [], [], {}
+    for k, (image, options) in enumerate(INDEXED.values()):
+        sizes = list(image) if known else [None] * len(image)
+        slots.append(pd.Variable(f"x{k}", shape=[None, 2, *sizes], dtype=dtype))
+        feeds[slots[-1]] = rng.integers(0, 4, (3, 2, *image)).astype(dtype)
+        targets += apply("MaxPool", slots[-1], outputs=2, **options)
+    step = pd.assign(pd.Variable("kept", data=0.0), 1.0)
+    results = []
+    for portable in (False, True):
+        model = pd.export_step(None, step, targets, slots, portable=portable)
+        assert portable == all(len(n.output) == 1 for n in model.graph.node)
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        results.append(session.run(None, {v.name: array for v, array in feeds.items()}))
+    for plain, portable in zip(*results, strict=True):
+        np.testing.assert_array_equal(portable, plain)
 
 
 EVERY = {

@@ -245,7 +245,6 @@ def test_signs():
 
 REFUSED = {
     "no Dropout": lambda x: apply("Dropout", x, np.float32(0.5), np.array(True)),
-    "no Indices of MaxPool": lambda x: apply("MaxPool", x, outputs=2, kernel_shape=[2, 2])[0],
     "no training mode of BatchNormalization": lambda x: apply(
         "BatchNormalization", x, *[np.ones(2, np.float32)] * 4, outputs=3, training_mode=1
     )[0],
