@@ -8,6 +8,7 @@ from ..graph.errors import ModelError
 from ..onnx.importing import ImportedModel, import_onnx
 from ..optimizers.base import Optimizer
 from ..optimizers.named import OPTIMIZERS
+from ..optimizers.regularizers import ClipGlobalNorm
 from ..training.tuning.fake_quantization import prepare_qat
 from ..training.tuning.low_rank import LoRA, lora
 from ..training.tuning.objectives import LOSSES, Objective, objective
@@ -113,6 +114,14 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
         help="learning rate (default: %(default)s)",
     )
     parser.add_argument(
+        "--clip-norm",
+        type=not_negative,
+        default=1.0,
+        metavar="NORM",
+        help="scale the gradients of a step to at most this norm, all together; 0 does not "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
         "--weight-decay",
         type=not_negative,
         metavar="DECAY",
@@ -180,6 +189,8 @@ def describe_slot(v: Any) -> str:
 def _optimizer(options: argparse.Namespace) -> Optimizer:
     """Return the optimizer that the options ask for."""
     settings: dict[str, Any] = {}
+    if options.clip_norm:
+        settings["clip"] = ClipGlobalNorm(options.clip_norm)
     if options.weight_decay is not None:
         if options.optimizer not in _DECOUPLED:
             listed = ", ".join(_DECOUPLED)

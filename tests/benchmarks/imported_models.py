@@ -1,11 +1,15 @@
 """Published ONNX models in pd: inference, a step of fine-tuning, and export, beside ONNX Runtime.
 
 Arguments are folders of .onnx files, searched with all their folders; equal files are read once.
-A Markdown row is printed for each. Inputs are made up; sizes that a file leaves open are the first
-of SIZES that ONNX Runtime accepts. The loss is the mean square of all outputs of floats.
+A Markdown row is printed for each, which a process of its own has measured. Inputs are made up;
+sizes that a file leaves open are the first of SIZES that ONNX Runtime accepts. The loss is the mean
+square of all outputs of floats. Its slope along random directions is compared with differences.
 """
 
 import hashlib
+import json
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,13 +28,18 @@ COLUMNS = (
     "nodes",
     "opset",
     "inference",
+    "slopes",
     "parameters",
     "elements",
     "first step",
     "later step",
+    "peak",
     "loss after 5",
     "export",
 )
+DIRECTIONS = 5
+STEPS = 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4  # of differences, relative to the parameters
+TRIES = 600  # seconds for a file
 
 
 def node_count(graph):
@@ -104,10 +113,51 @@ def exported(outputs, slots, feeds, ours):
     return difference(again, ours)
 
 
+def mean_squares(outputs):
+    """Return the loss, as a graph."""
+    return sum(pd.reduce_mean(pd.square(y)) for y in outputs if y.dtype.kind == "f")
+
+
+def slopes(outputs, fed, parameters):
+    """Return the largest error of the loss's derivative along random directions.
+
+    It is relative to the derivative that differences give; of several widths the best one counts,
+    since float32 rounds small ones away, and large ones leave the slope.
+    """
+    loss, rng, worst = mean_squares(outputs), np.random.default_rng(1), 0.0
+    gradients = pd.gradients(loss, parameters)
+    found = [np.asarray(g, "float64") for g in pd.eval(gradients, fed)]
+    start = [np.asarray(pd.eval(v)) for v in parameters]
+    floats = [y for y in outputs if y.dtype.kind == "f"]
+
+    def moved(directions, width):
+        for v, w, d in zip(parameters, start, directions, strict=True):
+            pd.default_session().set(v, (w + width * d).astype(w.dtype))
+        values = pd.eval(floats, fed)
+        return sum(float(np.square(y.astype("float64")).mean()) for y in values)
+
+    for _ in range(DIRECTIONS):
+        # towards the gradient by half: a random direction alone is almost at right angles to it
+        directions = []
+        length = np.sqrt(sum(float((g**2).sum()) for g in found)) or 1.0
+        size = np.sqrt(sum(float((w.astype("float64") ** 2).sum()) for w in start))
+        for w, g in zip(start, found, strict=True):
+            scale = np.sqrt((w.astype("float64") ** 2).mean())
+            directions.append(scale * rng.normal(size=w.shape) + 0.5 * size * g / length)
+        slope = sum(float((g * d).sum()) for g, d in zip(found, directions, strict=True))
+        errors = []
+        for width in STEPS:
+            rise = (moved(directions, width) - moved(directions, -width)) / (2 * width)
+            errors.append(abs(rise - slope) / max(abs(rise), abs(slope), 1e-30))
+        worst = max(worst, min(errors))
+    for v, w in zip(parameters, start, strict=True):
+        pd.default_session().set(v, w)
+    return worst
+
+
 def trained(outputs, fed):
     """Return the times of the first and the fastest of four later steps, and the losses' ratio."""
-    floats = [y for y in outputs if y.dtype.kind == "f"]
-    loss = sum(pd.reduce_mean(pd.square(y)) for y in floats)
+    loss = mean_squares(outputs)
     update = pd.SGDOptimizer(0.01, clip=pd.ClipGlobalNorm(1.0)).minimize(loss)
     results = [timed(lambda: pd.eval([loss, update], fed)[0]) for _ in range(5)]
     before, after = float(results[0][0]), float(pd.eval(loss, fed))
@@ -138,14 +188,34 @@ def row(path):
             cells["export"] = message(error)
         stage = "first step"
         first, later, losses = trained(outputs, fed)
+        cells["peak"] = f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB"
         cells |= {"first step": f"{first:.2f} s", "later step": f"{1e3 * later:.1f} ms"}
         cells["loss after 5"] = losses
+        stage = "slopes"
+        parameters = [v for v in f.parameters.values() if v.trainable]
+        cells["slopes"] = f"{slopes(outputs, fed, parameters):.0e}"
     except Exception as error:
         cells[stage] = message(error)
     return cells
 
 
+def measured(path):
+    """Return the cells of a file by column, from a process of its own."""
+    command = [sys.executable, __file__, "--file", str(path)]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TRIES)
+    except subprocess.TimeoutExpired:
+        return {"file": path.name, "inference": f"no end in {TRIES} s"}
+    if done.returncode:
+        return {"file": path.name, "inference": f"exit code {done.returncode}"}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def main():
+    if sys.argv[1] == "--file":
+        with pd.fresh():
+            print(json.dumps(row(Path(sys.argv[2]))))
+        return
     files = sorted(p for folder in sys.argv[1:] for p in Path(folder).rglob("*.onnx"))
     print("|", " | ".join(COLUMNS), "|")
     print("|", " | ".join("---" for _ in COLUMNS), "|", flush=True)
@@ -154,8 +224,7 @@ def main():
         digest = hashlib.sha256(path.read_bytes()).digest()
         if digest not in read:
             read.add(digest)
-            with pd.fresh():
-                cells = row(path)
+            cells = measured(path)
             print("|", " | ".join(str(cells.get(c, "-")) for c in COLUMNS), "|", flush=True)
 
 

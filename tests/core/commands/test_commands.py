@@ -171,6 +171,35 @@ def test_train_step_writes_one_file_or_two(folder, capsys):
     assert not onnx.load("initial.onnx").graph.input
 
 
+@pytest.mark.parametrize("clip", ["", " --clip-norm 0"])
+def test_outputs_in_pixels_are_trained_by_the_defaults_of_sgd(folder, capsys, clip):
+    """A detector's boxes: gradients of a mean squared error grow with the square of the image."""
+    text = models.CONVOLUTION.replace("y = Conv(h, W2)", "p = Conv(h, W2) y = Mul(p, size)")
+    text = text.replace("{ c", "{ size = Constant<value_float=640.0>() c")
+    model = models.model(text, models.FILTERS)
+    onnx.save(model, "model.onnx")
+    x = np.random.default_rng(0).normal(size=(64, 2, 6, 6)).astype(np.float32)
+    np.savez("data.npz", x=x, label=0.8 * models.run(model, x=x)[0])
+    options = f"model.onnx --loss mse --optimizer sgd{clip}"
+    printed = output(capsys, f"finetune {options} data.npz -o tuned.onnx --epochs 8 --batch-size 8")
+    costs = [float(c) for c in re.findall(r"epoch \d: cost (\S+)", printed)]
+    assert len(costs) == 8
+    output(capsys, f"train-step {options} -o step.onnx")
+    step, state, batch = onnxruntime.InferenceSession("step.onnx"), {}, np.load("data.npz")
+    names = [o.name for o in step.get_outputs()]
+    losses = []
+    for _ in range(20):
+        out = dict(zip(names, step.run(None, {**batch, **state}), strict=True))
+        state = {n.removesuffix("_next"): a for n, a in out.items() if n.endswith("_next")}
+        losses.append(out[names[0]])
+    if clip:
+        assert not costs[-1] < costs[0]
+        assert not losses[-1] < losses[0]
+    else:
+        assert costs == sorted(costs, reverse=True)
+        assert losses == sorted(losses, reverse=True)
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_makes_a_step(folder, capsys, name):
     decay = "--weight-decay 0.1" if name in ("adamw", "lion", "lamb") else ""
@@ -224,6 +253,7 @@ def test_a_mistake_is_one_line(folder, capsys, command, text):
         ("--lr nan", "argument --lr: a positive number, not nan"),
         ("--alpha x", "argument --alpha: a positive number, not x"),
         ("--weight-decay=-1", "argument --weight-decay: a number from 0 on, not -1"),
+        ("--clip-norm=-1", "argument --clip-norm: a number from 0 on, not -1"),
         ("--lora 1.5", "argument --lora: a positive integer, not 1.5"),
         ("--optimizer q", "argument --optimizer: invalid choice: 'q'"),
     ],
