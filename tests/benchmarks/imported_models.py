@@ -37,8 +37,8 @@ COLUMNS = (
     "loss after 5",
     "export",
 )
-DIRECTIONS = 5
-STEPS = 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4  # of differences, relative to the parameters
+DIRECTIONS = 4
+STEPS = 1e-3, 1e-4, 1e-5, 1e-6  # of differences, relative to the parameters
 TRIES = 600  # seconds for a file
 
 
@@ -115,7 +115,8 @@ def exported(outputs, slots, feeds, ours):
 
 def mean_squares(outputs):
     """Return the loss, as a graph."""
-    return sum(pd.reduce_mean(pd.square(y)) for y in outputs if y.dtype.kind == "f")
+    means = [pd.reduce_mean(pd.square(y)) for y in outputs if y.dtype.kind == "f"]
+    return sum(pd.cast(y, "float32") for y in means)
 
 
 def slopes(outputs, fed, parameters):
