@@ -161,36 +161,89 @@ def by_pd(folder):
         report("pd", name, run, bytes_of(*paths))
 
 
-def by_onnxsim(folder):
-    """compile_training_loop on the model with its loss, whose label is one-hot."""
+def with_loss(folder, name):
+    """Return a model whose output is the loss against a one-hot label, its batch, and the names of
+    the trained tensors.
+    """
     import onnx
-    import onnxsim
     from onnx import helper, numpy_helper
 
-    for name, (x, label) in arrays().items():
-        model, _ = onnxsim.simplify(onnx.load(os.path.join(folder, f"{name}.onnx")))
-        graph, classes = model.graph, {"CNN": 10, "LoRA": 2}[name]
-        scale = numpy_helper.from_array(np.array(-1 / len(label), np.float32), "loss_scale")
-        graph.initializer.extend([scale, numpy_helper.from_array(np.array([0, 1]), "loss_axes")])
-        graph.node.extend(
-            [
-                helper.make_node("Softmax", ["y"], ["p"], axis=1),
-                helper.make_node("Log", ["p"], ["log_p"]),
-                helper.make_node("Mul", ["log_p", "label"], ["picked"]),
-                helper.make_node("ReduceSum", ["picked", "loss_axes"], ["total"], keepdims=0),
-                helper.make_node("Mul", ["total", "loss_scale"], ["loss"]),
-            ]
-        )
-        kind = onnx.TensorProto.FLOAT
-        graph.input.append(helper.make_tensor_value_info("label", kind, (len(label), classes)))
-        del graph.output[:]
-        graph.output.append(helper.make_tensor_value_info("loss", kind, ()))
-        trained = [t.name for t in graph.initializer if trains(name, t)]
-        loop = onnxsim.compile_training_loop(model, "loss", trained, optimizer="sgd_momentum")
-        batch = {"x": x, "label": np.eye(classes, dtype=np.float32)[label]}
+    x, label = arrays()[name]
+    model, classes = onnx.load(os.path.join(folder, f"{name}.onnx")), {"CNN": 10, "LoRA": 2}[name]
+    graph = model.graph
+    scale = numpy_helper.from_array(np.array(-1 / len(label), np.float32), "loss_scale")
+    graph.initializer.extend([scale, numpy_helper.from_array(np.array([0, 1]), "loss_axes")])
+    graph.node.extend(
+        [
+            helper.make_node("Softmax", ["y"], ["p"], axis=1),
+            helper.make_node("Log", ["p"], ["log_p"]),
+            helper.make_node("Mul", ["log_p", "label"], ["picked"]),
+            helper.make_node("ReduceSum", ["picked", "loss_axes"], ["total"], keepdims=0),
+            helper.make_node("Mul", ["total", "loss_scale"], ["loss"]),
+        ]
+    )
+    kind = onnx.TensorProto.FLOAT
+    graph.input.append(helper.make_tensor_value_info("label", kind, (len(label), classes)))
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info("loss", kind, ()))
+    batch = {"x": x, "label": np.eye(classes, dtype=np.float32)[label]}
+    return model, batch, [t.name for t in graph.initializer if trains(name, t)]
+
+
+def by_onnxsim(folder):
+    """The loop of compile_training_loop."""
+    import onnx
+    import onnxsim
+
+    for name in arrays():
+        model, batch, trained = with_loss(folder, name)
+        model, _ = onnxsim.simplify(model)
+        try:
+            loop = onnxsim.compile_training_loop(model, "loss", trained, optimizer="sgd_momentum")
+        except Exception as error:
+            print("| onnxsim |", name, "|", error, flush=True)
+            continue
         found = [v for v in vars(loop).values() if isinstance(v, onnx.ModelProto)]
         size = max((v.ByteSize() for v in found), default=0)
         report("onnxsim", name, lambda loop=loop, batch=batch: loop(batch, lr=RATE), size)
+
+
+def by_onnx_ad(folder):
+    """Its reverse mode, and gradient descent in NumPy, which it has none of."""
+    import onnx_ad
+    import onnxruntime
+    from onnx import helper, numpy_helper
+
+    for name in arrays():
+        model, batch, trained = with_loss(folder, name)
+        stored = {t.name: t for t in model.graph.initializer if t.name in trained}
+        state = {n: numpy_helper.to_array(t).copy() for n, t in stored.items()}
+        for n, tensor in stored.items():
+            model.graph.initializer.remove(tensor)
+            value = helper.make_tensor_value_info(n, tensor.data_type, tensor.dims)
+            model.graph.input.append(value)
+        try:
+            adjoint = onnx_ad.reverse(model, inputs=trained, outputs=["loss"], layout="onnx")
+        except Exception as error:
+            print("| onnx-ad |", name, "|", type(error).__name__, error, flush=True)
+            continue
+        data = adjoint.SerializeToString()
+        session = onnxruntime.InferenceSession(data)
+        seed = next(i.name for i in session.get_inputs() if i.name not in {*batch, *state})
+        wanted = [
+            n for n in (o.name for o in session.get_outputs()) if n not in ("loss", "out_loss")
+        ]
+        wanted = [next(n for n in wanted if n.endswith(f"_{w}")) for w in trained]
+        loss = next(o.name for o in session.get_outputs() if o.name.endswith("loss"))
+        seeds = {seed: np.ones(1, np.float32)}
+
+        def run(session=session, state=state, batch=batch, names=(loss, *wanted), seeds=seeds):
+            value, *slopes = session.run(names, {**batch, **state, **seeds})
+            for w, g in zip(trained, slopes, strict=True):  # noqa: B023
+                state[w] = state[w] - np.float32(RATE) * g[..., 0]
+            return value
+
+        report("onnx-ad", name, run, len(data))
 
 
 def trains(network, tensor):
@@ -272,8 +325,11 @@ def by_tflite(folder):
         def scores(self, x):
             for filters, bias in zip((self.one, self.two), self.biases, strict=True):
                 x = tf.maximum(tf.nn.conv2d(x, filters, 1, "VALID") + bias, 0.0)
-                half = x.shape[1] // 2  # pooled by builtin operators: the gradient of its own is none
-                x = tf.reshape(x[:, : 2 * half, : 2 * half], (CNN_BATCH, half, 2, half, 2, -1))
+                # pooled by what has builtin gradients: neither that of MaxPool nor of slices is
+                half, rest = divmod(x.shape[1], 2)
+                for axis in (1, 2) if rest else ():
+                    x = tf.split(x, [2 * half, 1], axis)[0]
+                x = tf.reshape(x, (CNN_BATCH, half, 2, half, 2, -1))
                 x = tf.reduce_max(x, (2, 4))
             return tf.reshape(x, (CNN_BATCH, 400)) @ self.head[0] + self.head[1]
 
@@ -281,7 +337,7 @@ def by_tflite(folder):
         def __init__(self):
             super().__init__()
             self.words = tf.Variable(tf.random.normal((WORDS, WIDTH)), trainable=False)
-            names = {n: (WIDTH, WIDTH) for n in "qkvo"} | {
+            names = dict.fromkeys("qkvo", (WIDTH, WIDTH)) | {
                 "up": (WIDTH, 4 * WIDTH),
                 "down": (4 * WIDTH, WIDTH),
             }
@@ -347,6 +403,7 @@ def by_tflite(folder):
 PEERS = {
     "pd": (by_pd, "onnxruntime"),
     "onnxsim": (by_onnxsim, "onnxsim"),
+    "onnx-ad": (by_onnx_ad, "onnx_ad"),
     "executorch": (by_executorch, "executorch"),
     "tflite": (by_tflite, "tensorflow"),
 }
@@ -359,7 +416,7 @@ def main():
     print("| | network | files | fastest ms | median ms | loss |")
     with tempfile.TemporaryDirectory() as made:
         folder = sys.argv[2] if len(sys.argv) > 2 else made
-        if sys.argv[1] in ("pd", "onnxsim") and not os.path.exists(f"{folder}/CNN.onnx"):
+        if sys.argv[1] in ("pd", "onnxsim", "onnx-ad") and not os.path.exists(f"{folder}/CNN.onnx"):
             write_models(folder)
         function(folder)
 

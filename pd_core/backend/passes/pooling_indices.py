@@ -10,7 +10,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, apply
 from ...graph.rewrite import is_output_of
-from ...graph.variable import Inputs, Variable, constant
+from ...graph.variable import Inputs, constant
 from .context import Context, Outputs
 
 
@@ -50,7 +50,6 @@ class _Axis:
         )
         self.size, self.count = (ops.shape_of(v)[2 + axis : 3 + axis] for v in (image, result))
         kind, pads = attributes.get("auto_pad", "NOTSET"), attributes.get("pads") or [0] * (2 * n)
-        self.overhang = attributes.get("ceil_mode", 0) * (self.stride - 1)
         if kind.startswith("SAME"):
             reach = (self.count - 1) * self.stride + ((self.window - 1) * self.dilation + 1)
             total = ops.maximum(reach - self.size, 0)
@@ -61,17 +60,15 @@ class _Axis:
             self.before, self.after = (
                 np.array([0 if kind == "VALID" else pads[k]]) for k in (axis, n + axis)
             )
-            self.after = self.after + self.overhang
+            self.after = self.after + attributes.get("ceil_mode", 0) * (self.stride - 1)  # at most
             self.is_padded = bool(self.before.any() or self.after.any())
 
     def padded(self, x, value):
         """Return x with cells before and after the axis."""
         if not self.is_padded:
             return x
-        before, after = constant(self.before), constant(self.after)
-        widths = [before, after]
-        axes = np.array([self.axis])
-        return apply("Pad", x, ops.concat(widths, axis=0), constant(value, x.dtype), axes)
+        widths = ops.concat([constant(self.before), constant(self.after)], axis=0)
+        return apply("Pad", x, widths, constant(value, x.dtype), np.array([self.axis]))
 
     def cell(self, padded, k):
         """Return cell k of each window."""
@@ -86,7 +83,7 @@ class _Axis:
 
 
 def _along(axis, x, at, bounded):
-    """The first maximum of the windows along an axis, and its number of those that come with x."""
+    """Return the maxima of the windows along an axis, and `at` where the first of them are."""
     lowest = np.finfo(x.dtype).min if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     x, at = axis.padded(x, lowest), axis.padded(at, 0)
     largest, best = axis.cell(x, 0), axis.cell(at, 0)
