@@ -2,7 +2,10 @@
 
 # isort: skip_file
 # fmt: off
-from .collectives import allgather, allreduce, broadcast, compare, no_sync, set_batch_size
+from .collectives import (
+    allgather, allreduce, average_parameters, broadcast, compare, no_sync, restore, set_batch_size,
+    state,
+)
 from .device import DeviceExchange, use_device_exchange
 from .empty import empty_step
 from .process import (
@@ -11,7 +14,8 @@ from .process import (
 from .table import ShardedTable
 
 __all__ = [
-    "DeviceExchange", "ShardedTable", "allgather", "allreduce", "barrier", "broadcast", "compare",
-    "empty_step", "init", "is_initialized", "is_launched", "no_sync", "rank", "reduction",
-    "set_batch_size", "shutdown", "use_device_exchange", "world_size",
+    "DeviceExchange", "ShardedTable", "allgather", "allreduce", "average_parameters", "barrier",
+    "broadcast", "compare", "empty_step", "init", "is_initialized", "is_launched", "no_sync", "rank",
+    "reduction", "restore", "set_batch_size", "shutdown", "state", "use_device_exchange",
+    "world_size",
 ]

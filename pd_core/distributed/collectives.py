@@ -2,15 +2,16 @@
 
 import gc
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.namespace import persistent_variables
-from ..graph.variable import Variable
+from ..graph.variable import Variable, static
 from ..run.session import default_session
 from .buffers import Buffer
 from .exchange import send_values
@@ -58,8 +59,9 @@ def compare(variables: Iterable[Variable] | None = None) -> None:
 def allreduce(array: ArrayLike, op: str = "sum") -> np.ndarray:
     """Return the sum, mean or maximum over the ranks of arrays of one shape and dtype.
 
-    `op` is "sum", "mean" or "max". Numbers are added in the order of the ranks: the result has the
-    same bits on all of them, and in every run. The mean of integers is float64.
+    `op` is "sum", "mean" or "max". Numbers are added in an order that depends on the number of
+    ranks alone: the result has the same bits on all of them, and in every run. With
+    `init(reproducible=True)` it is exact, and rounded once. The mean of integers is float64.
     """
     if op not in _FUNCTIONS:
         raise ValueError(f"allreduce: op is one of {', '.join(_FUNCTIONS)}, not {op!r}")
@@ -70,7 +72,11 @@ def allreduce(array: ArrayLike, op: str = "sum") -> np.ndarray:
         own = own.astype(np.float64)
     world.barrier(ALLREDUCE, Description([f"op={op}", f"{own.dtype}{list(own.shape)}"]))
 
+    exactly = current().settings.reproducible and own.dtype.kind == "f" and op != "max"
+
     def operation():
+        if exactly:
+            return current().exact_sums([own], world.size if op == "mean" else 1.0)[0]
         (result,) = Buffer(world, [own.shape], own.dtype).reduce([own], function=_FUNCTIONS[op])
         if op == "mean":
             result /= world.size
@@ -101,7 +107,61 @@ def set_batch_size(samples: float | None) -> None:
     """
     if samples is not None and not samples >= 0:
         raise ValueError(f"set_batch_size: a number of samples, not {samples!r}")
+    is_whole = samples is None or (samples == int(samples) and samples < 1 << 22)
+    if current().settings.reproducible and not is_whole:
+        raise ValueError(
+            "set_batch_size: with init(reproducible=True) a whole number below 2^22, not "
+            f"{samples!r}"
+        )
     current().samples = samples
+
+
+def average_parameters() -> None:
+    """Average what the ranks have changed in their local steps so far, see `init(local_steps=)`.
+
+    Parameters and the state of optimizers of the default session are the same on all ranks then,
+    as after every `local_steps`-th step. All ranks call it, before parameters are tested or saved;
+    Runners and `Module.fit` do it themselves at the end of each pass, for tests and for
+    checkpoints. It changes nothing without `local_steps`, or if there was no step.
+    """
+    part = current().of(default_session())
+    if part is not None and part.local.count:
+        part.average()
+
+
+def state() -> dict[str, np.ndarray]:
+    """Return what compressed gradients of this rank have lost so far: {parameter: array}.
+
+    It is added to the gradients of the next steps of the default session. A training that goes on
+    with the same bits needs it, see `restore`; checkpoints of Runners have that of all ranks.
+    """
+    part = current().part(default_session())
+    return {w.name: np.array(lost) for w, lost in part.errors.items()}
+
+
+def restore(state: Mapping[str, np.ndarray]) -> None:
+    """Go on with what `state` has returned on this rank; all of the default session.
+
+    GraphError for a name that is no parameter, or without `init(compression=...)`; ShapeError and
+    DTypeError for an array that does not fit. Then nothing is changed.
+    """
+    process = current()
+    if state and process.settings.compression is None:
+        raise GraphError("restore: gradients are not compressed\n  hint: init(compression=...)")
+    known = {v.name: v for v in persistent_variables()}
+    errors = {}
+    for name, array in state.items():
+        if name not in known:
+            raise GraphError(f"restore: there is no parameter {name!r}")
+        v, own = known[name], np.asarray(array)
+        if own.shape != static(v.dims):
+            raise ShapeError(f"restore: {v!r} cannot take the shape {list(own.shape)}")
+        if own.dtype != v.dtype:
+            raise DTypeError(f"restore: {v!r} cannot take {own.dtype}")
+        errors[v] = np.array(own)
+    part = process.part(default_session())
+    part.errors.clear()
+    part.errors.update(errors)
 
 
 def no_sync() -> AbstractContextManager[None]:

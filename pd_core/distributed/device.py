@@ -38,7 +38,8 @@ def use_device_exchange(exchange: DeviceExchange | None) -> None:
     It gets those of steps in sessions of its device. On the host remain, on all ranks, a step with
     `row_sparse` or sharded tables, one that exchanges what was added up in `no_sync()`, and one
     that a rank takes by `empty_step`. Called on all ranks after `init`, which has no `divisions`,
-    `wire_dtype` or `on_failure="shrink"` then; GraphError in the next step if some have another.
+    `wire_dtype`, `reproducible`, `compression`, `local_steps` or `on_failure="shrink"` then;
+    GraphError in the next step if some have another.
 
     Args:
         exchange: an object with `name`, `device` and `sum(values, factor)`, or None.
@@ -60,6 +61,9 @@ def use_device_exchange(exchange: DeviceExchange | None) -> None:
         for name, is_other in (
             ("divisions", settings.divisions > 1),
             ("wire_dtype", settings.wire_dtype is not None),
+            ("reproducible", settings.reproducible),
+            ("compression", settings.compression is not None),
+            ("local_steps", settings.local_steps > 1),
             ('on_failure="shrink"', process.world.can_shrink),
         ):
             if is_other:

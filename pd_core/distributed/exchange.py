@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
@@ -10,52 +9,29 @@ import numpy as np
 
 from ..graph.errors import GraphError
 from ..graph.update import Update
-from ..graph.variable import Variable, static
+from ..graph.variable import Variable
 from ..run.exchange import Gradients
 from ..run.session import Session
 from .buffers import WHAT, Buffer
-from .comparison import Comparison, differences, digest_of, entry_of
-from .device_sums import name_of, summed
-from .overlap import Overlap
-from .program import described
+from .comparison import differences, digest_of, entry_of
+from .device_sums import summed
+from .exact import ExactSum, sum_exactly
+from .local import LocalSteps
+from .plan import Plan
 from .recovery import RankLost
-from .rows import gather_rows, join_rows
-from .table_routes import sum_at_owners
-from .world import COMPARE, NUMBER, STEP, SUM, Description, World
+from .rows import join_rows
+from .settings import Settings
+from .world import COMPARE, NO_BATCH, NUMBER, STEP, SUM, Description, World
 
 # Flags: variables not compared yet; their gradients are computed already; compare all
 _UNSEEN, _LATE, _ALL = 1, 2, 4
 _ON_HOST = 8  # gradients are exchanged on the host: one rank has more than those of its device
 _NUMBER = Description(["a number"])
-NO_BATCH = -1.0  # the weight of a rank in an empty step
 _HINT = (
     "  hint: all ranks set, load and assign the same values; pd.distributed.broadcast() gives them "
     "those of rank 0"
 )
 _GOLDEN = 0x9E3779B9  # 2^32 / golden ratio: seeds of neighbouring ranks are far apart
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How gradients are exchanged: the options of `init`."""
-
-    reduce: str = "mean"
-    wire_dtype: str | None = None
-    bucket_bytes: int = 1 << 22
-    own_draws: bool = True
-    divisions: int = 1
-    sync_batch_norm: bool = False
-    check_every: int | None = 100
-
-    def wire(self, dtype: np.dtype) -> np.dtype | None:
-        """Return the dtype in which values of a dtype travel, None for their own."""
-        if self.wire_dtype is None or dtype.itemsize <= 2:
-            return None
-        if self.wire_dtype == "bfloat16":
-            from ml_dtypes import bfloat16  # comes with onnx
-
-            return np.dtype(bfloat16)
-        return np.dtype(self.wire_dtype)
 
 
 class RankExchange:
@@ -76,11 +52,16 @@ class RankExchange:
 
     def of(self, session: Session) -> "SessionExchange | None":
         """Return the part of a session; None if its steps exchange nothing at present."""
+        part = self.part(session)
+        if self.world.size == 1 and not self.accumulating and not part.accumulated:
+            return None
+        return part
+
+    def part(self, session: Session) -> "SessionExchange":
+        """Return the part of a session."""
         part = self._sessions.get(session)
         if part is None:
             part = self._sessions[session] = SessionExchange(self, session)
-        if self.world.size == 1 and not self.accumulating and not part.accumulated:
-            return None
         return part
 
     def draw_seed(self, seed: int) -> int:
@@ -108,6 +89,8 @@ class RankExchange:
         self.world.barrier(SUM, Description(shapes))
 
         def operation():
+            if self.settings.reproducible and arrays[0].dtype.kind == "f":
+                return self.exact_sums(arrays)
             summed = []
             for text, array in zip(shapes, arrays, strict=True):
                 key = self.world.ids, text
@@ -117,6 +100,13 @@ class RankExchange:
             return summed
 
         return self.world.recovering(operation)
+
+    def exact_sums(self, arrays: Sequence[np.ndarray], divisor: float = 1.0) -> list[np.ndarray]:
+        """Return the exact sums over the ranks, divided and rounded."""
+        parts = [ExactSum(a.shape) for a in arrays]
+        for part, array in zip(parts, arrays, strict=True):
+            part.add(array)
+        return sum_exactly(self.world, parts, [a.dtype for a in arrays], divisor)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -132,19 +122,30 @@ class RankExchange:
 
         `every` has the weights of the ranks that have met, by their `ids`; some may be lost since.
         """
+        own, total = self.share(every)
+        return own / total
+
+    def share(self, every: Mapping[int, float]) -> tuple[float, float]:
+        """Return the weight of this rank's gradients, and what the sum over the ranks is divided by."""
+        shares, total = self._shares(every)
+        return shares[self.world.rank], total
+
+    def shares(self, every: Mapping[int, float]) -> list[float]:
+        """Return the weights of the gradients of all ranks."""
+        return self._shares(every)[0]
+
+    def _shares(self, every):
         weights = np.array([every[i] for i in self.world.ids])
         has_batch = weights != NO_BATCH
         if len(weights) < len(every) and not (has_batch & (weights != 0.0)).any():
-            return 0.0
+            return [0.0] * len(weights), 1.0
         if not has_batch.any():
             raise GraphError("empty_step: no rank has a batch in this step")
-        if not has_batch[self.world.rank]:
-            return 0.0
         if self.settings.reduce == "sum":
-            return 1.0
+            return has_batch.astype(float).tolist(), 1.0
         given = ~np.isnan(weights[has_batch])
         if not given.any():
-            return 1.0 / int(has_batch.sum())
+            return has_batch.astype(float).tolist(), float(has_batch.sum())
         if not given.all():
             without = np.flatnonzero(np.isnan(weights)).tolist()
             raise GraphError(
@@ -153,7 +154,7 @@ class RankExchange:
         total = float(weights[has_batch].sum())
         if total == 0.0:
             raise GraphError("set_batch_size: no rank has a sample in this step")
-        return float(weights[self.world.rank]) / total
+        return np.where(has_batch, weights, 0.0).tolist(), total
 
 
 class SessionExchange:
@@ -162,7 +163,10 @@ class SessionExchange:
     def __init__(self, process: RankExchange, session: Session):
         self.process = process
         self._session: Any = ref(session)
-        self.accumulated: Gradients = {}
+        self.accumulated: dict[Variable, Any] = {}
+        # what compressed gradients have lost so far, which is added to the next ones
+        self.errors: WeakKeyDictionary[Variable, np.ndarray] = WeakKeyDictionary()
+        self.local = LocalSteps(process)
         # the count of changes of the session when a variable was last known to be equal everywhere
         self._seen: WeakKeyDictionary[Variable, int] = WeakKeyDictionary()
         self._own: WeakSet[Variable] = WeakSet()  # those that each rank has of its own
@@ -182,11 +186,24 @@ class SessionExchange:
         """The number of parts in which the gradients are computed."""
         return self.process.settings.divisions
 
+    @property
+    def is_local(self) -> bool:
+        """Whether a step updates with the gradients of this rank."""
+        return self.process.settings.local_steps > 1
+
+    @property
+    def changes_gradients(self) -> bool:
+        """Whether a local step updates with other numbers than those that were computed."""
+        return bool(self.accumulated) or self.process.settings.reduce == "sum"
+
     def accumulate(self, gradients: Gradients) -> None:
         """Add gradients to those that the next step exchanges."""
         for w, g in gradients.items():
             old = self.accumulated.get(w)
-            self.accumulated[w] = _copy(g) if old is None else _added(old, g)
+            if self.process.settings.reproducible:
+                self.accumulated[w] = _exactly_added(old, g)
+            else:
+                self.accumulated[w] = _copy(g) if old is None else _added(old, g)
 
     @contextmanager
     def without_batch(self, updates: Sequence[Update]) -> Iterator[None]:
@@ -211,8 +228,13 @@ class SessionExchange:
         if plan is None:
             updates = self._empty or updates
             rounding = f"fused={session.fused}"
-            plan = Plan(process, updates, gradients, fed, self._own, rounding)
+            plan = Plan(process, updates, gradients, fed, self._own, rounding, self.errors)
             self._plans[step] = plan
+        if self.is_local:
+            self.local.check(gradients)
+            if plan.compared:
+                self._plan = plan
+                return
         samples = process.samples
         if self._empty and not self.accumulated:
             samples = NO_BATCH
@@ -236,6 +258,20 @@ class SessionExchange:
         plan.prepare()
         plan.compared, self._plan = True, plan
 
+    def end(self, updates: Sequence[Update]) -> None:
+        """Count a local step; after so many of them the ranks average what they have changed."""
+        updates = self._empty or updates
+        samples = NO_BATCH if self._empty else self.process.samples
+        self.local.take(updates, self._own, samples)
+        if self.local.count >= self.process.settings.local_steps:
+            self.average()
+
+    def average(self) -> None:
+        """Average what the ranks have changed in their local steps so far."""
+        session = self._session()
+        averaged = self.local.average(session)
+        self._seen.update(dict.fromkeys(averaged, session.store.touched.count))
+
     def start(self, gradients: Gradients) -> None:
         """Begin to exchange the gradients computed so far."""
         assert self._plan is not None
@@ -244,7 +280,12 @@ class SessionExchange:
     def __call__(self, gradients: Gradients) -> Gradients:
         """Return the means or sums of the gradients of all ranks."""
         assert self._plan is not None
-        exchanged = self._plan.exchange(self._complete(gradients), self._weights)
+        if self.is_local:
+            exchanged = self.local.gradients(self._complete(gradients))
+        elif self.process.settings.reproducible:
+            exchanged = self._plan.exchange_exactly(gradients, self.accumulated, self._weights)
+        else:
+            exchanged = self._plan.exchange(self._complete(gradients), self._weights)
         for w in gradients:
             self.accumulated.pop(w, None)
         return exchanged
@@ -326,120 +367,13 @@ def send_values(
     return world.recovering(operation) if variables else []
 
 
-class Plan:
-    """The exchange of one step: its description, what is compared in it, and its buffers.
-
-    `rounding` says what rounds otherwise, which ranks that compare numbers have in common.
-    """
-
-    def __init__(
-        self,
-        process: RankExchange,
-        updates: Sequence[Update],
-        gradients: Mapping[Variable, Any],
-        fed: Mapping[Variable, Any],
-        own: WeakSet[Variable],
-        rounding: str,
-    ):
-        self.process, options = process, process.settings
-        self.compared = False  # whether the ranks have compared all of its variables
-        is_exact = options.check_every is not None
-        told = [str(options), name_of(process.device_exchange), *([rounding] if is_exact else [])]
-        self.description = described(updates, gradients, told, is_exact)
-        self.comparison = Comparison(updates, gradients, fed, own)
-        by_rows = [w for w, g in gradients.items() if isinstance(g, tuple)]
-        self.sparse = [ref(w) for w in by_rows if not w.is_shard]
-        self.sharded = [ref(w) for w in by_rows if w.is_shard]
-        self._dense: dict[np.dtype, list[Any]] = {}
-        # the gradient of the last layer is known first
-        for w, g in reversed(list(gradients.items())):
-            if not isinstance(g, tuple):
-                self._dense.setdefault(np.dtype(w.dtype), []).append(ref(w))
-        self._ids: tuple[int, ...] = ()  # the ranks for which the buffers are prepared
-        self.dense: list[tuple[list[Any], Buffer]] = []
-        self._overlap: Overlap | None = None
-        self._started: set[Variable] = set()
-
-    def prepare(self) -> None:
-        """Make the buffers for the ranks of the world, which are fewer after some were lost."""
-        world, settings = self.process.world, self.process.settings
-        if self._ids == world.ids:
-            return
-        self._ids = world.ids
-        if self.dense:
-            world.keep(self.dense)
-        self.dense = [
-            (
-                refs,
-                Buffer(
-                    world,
-                    [static(w().dims) for w in refs],
-                    dtype,
-                    settings.wire(dtype),
-                    settings.bucket_bytes,
-                ),
-            )
-            for dtype, refs in self._dense.items()
-        ]
-        buffers = [buffer for _, buffer in self.dense]
-        self._overlap = Overlap(buffers) if settings.divisions > 1 and world.size > 1 else None
-        self._started = set()
-
-    def start(self, gradients: Gradients, factor: float) -> None:
-        """Begin to exchange gradients, while others of the same step are computed."""
-        if self._overlap is None or self._ids != self.process.world.ids:
-            return
-        if not self._started:
-            self._overlap.reset()  # what a step left that failed before its exchange
-        arrays: dict[tuple[Buffer, int], Any] = {}
-        for refs, buffer in self.dense:
-            for k, reference in enumerate(refs):
-                w: Any = reference()
-                if w in gradients and w not in self._started:
-                    arrays[buffer, k] = gradients[w]
-                    self._started.add(w)
-        self._overlap.fill(arrays, factor)
-
-    def exchange(self, gradients: Gradients, weights: Mapping[int, float]) -> Gradients:
-        """Return the means or sums of the gradients of all ranks, of these weights."""
-        process = self.process
-        if process.world.size == 1 and process.factor(weights) == 1.0:
-            return gradients
-        tables: list[Any] = [w() for w in self.sparse]
-        shards: list[Any] = [w() for w in self.sharded]
-        pairs: list[Any] = [gradients[w] for w in tables]
-        wires = [process.settings.wire(np.dtype(w.dtype)) for w in tables]
-
-        def operation():
-            factor = process.factor(weights)
-            sums = self._sum(gradients, factor)
-            own = [self._sum_at_owners(w, gradients[w], factor) for w in shards]
-            return sums, gather_rows(process.world, pairs, factor, wires) + own
-
-        sums, rows = process.world.recovering(operation)
-        exchanged: Gradients = dict(zip([*tables, *shards], rows, strict=True))
-        for refs, arrays in zip(self._dense.values(), sums, strict=True):
-            exchanged.update(zip([w() for w in refs], arrays, strict=True))
-        return exchanged
-
-    def _sum(self, gradients, factor):
-        """The sums of the dense gradients, a list for each dtype."""
-        self.prepare()
-        if self._overlap is not None:
-            self.start(gradients, factor)
-            self._started.clear()
-            self._overlap.finish()
-            return [buffer.views for _, buffer in self.dense]
-        return [
-            buffer.reduce([gradients[w()] for w in refs], factor) for refs, buffer in self.dense
-        ]
-
-    def _sum_at_owners(self, w, pair, factor):
-        """The gradient of the rows of a sharded table that this rank owns."""
-        wire = self.process.settings.wire(np.dtype(w.dtype))
-        world, sent = self.process.world, w.storage.table.sent
-        rows, values = sum_at_owners(world, pair, factor, wire, WHAT, sent)
-        return rows // world.size, values
+def _exactly_added(old, gradient):
+    """What was accumulated, with one more gradient: an exact sum, or a list of rows and values."""
+    if isinstance(gradient, tuple):
+        return [*(old or []), _copy(gradient)]
+    total = ExactSum(np.shape(gradient)) if old is None else old
+    total.add(np.asarray(gradient))
+    return total
 
 
 def _copy(gradient):

@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from .buffers import Bucket, Buffer
+from .buffers import Bucket, Buffer, finish
 
 
 class Overlap:
@@ -43,8 +43,6 @@ class Overlap:
         try:
             for begun in self._begun:
                 begun.result()
-            for bucket in self.buckets:
-                bucket.finish()
         finally:
             self.reset()
 
@@ -59,8 +57,8 @@ class Overlap:
         if self._failed:
             return
         try:
-            bucket.scatter()
-            bucket.add(np.add, spin=0.0)
+            bucket.begin()
+            finish([bucket], spin=0.0)
         except BaseException:
             self._failed = True
             raise

@@ -14,18 +14,16 @@ from ..backend.over_ranks import use_sum_over_ranks
 from ..ops.ranks import synchronize_batch_norm
 from ..run.exchange import use_exchange
 from ..version import __version__
-from .exchange import RankExchange, Settings
+from .exchange import RankExchange
 from .heartbeat import PD_HEARTBEAT, heartbeat_of
 from .recovery import tolerates_faults
 from .reports import Report
+from .settings import Settings
 from .world import BARRIER, INIT, Description, World
 
 # Variables by which a launcher tells a process how many there are: Open MPI, MPICH and Intel MPI
 _SIZES = "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"
 _PLACES = "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PMI_ID"
-_REDUCTIONS = "mean", "sum"
-_WIRES = None, "float16", "bfloat16"
-
 _REACTIONS = None, "shrink", "end"
 
 _current: list[RankExchange] = []
@@ -44,6 +42,10 @@ def init(
     sync_batch_norm: bool = False,
     on_failure: str | None = None,
     check_every: int | None = 100,
+    reproducible: bool = False,
+    compression: str | None = None,
+    top_k: float = 0.01,
+    local_steps: int = 1,
 ) -> None:
     """Join the MPI job that `mpiexec` started; from then on training steps exchange gradients.
 
@@ -61,6 +63,15 @@ def init(
     `rank` and `world_size` change, or "end", all end. The first is the default if the job was
     started by `mpiexec --with-ft ulfm`, and impossible otherwise.
 
+    With `reproducible` sums over the ranks are exact and rounded once, so that they are the same
+    for any number of ranks on which the same gradients are computed.
+
+    `compression` lets less travel, for slow networks: "top_k" the part `top_k` of the elements of
+    each gradient, the largest ones; "int8" integers of 8 bits. What is lost is added to the
+    gradients of the next step. With `local_steps` k each rank updates with its own gradients, and
+    after every k-th step of a session the parameters and the state of optimizers are averaged, see
+    `average_parameters`. Options that exclude each other are a ValueError.
+
     Ranks compare programs, settings and what was set by the host in every step, and parameters and
     state of optimizers in every `check_every`-th one; a difference is a GraphError on all of them.
     With None they compare no numbers at all, only what gradients are exchanged.
@@ -69,22 +80,24 @@ def init(
     for other options. ImportError if mpi4py is missing in a job; GraphError, on all ranks, if they
     have other options or versions.
     """
-    if reduce not in _REDUCTIONS:
-        raise ValueError(f"init: reduce is 'mean' or 'sum', not {reduce!r}")
-    if wire_dtype not in _WIRES:
-        raise ValueError(f"init: wire_dtype is 'float16' or 'bfloat16', not {wire_dtype!r}")
-    if not timeout > 0 or bucket_bytes < 1 or divisions < 1:
-        raise ValueError(
-            f"init: timeout {timeout}, bucket_bytes {bucket_bytes} and divisions {divisions} are "
-            "positive"
-        )
-    if check_every is not None and check_every < 1:
-        raise ValueError(f"init: check_every is at least 1, or None, not {check_every}")
+    settings = Settings(
+        reduce=reduce,
+        wire_dtype=wire_dtype,
+        bucket_bytes=bucket_bytes,
+        own_draws=own_draws,
+        divisions=divisions,
+        sync_batch_norm=sync_batch_norm,
+        check_every=check_every,
+        reproducible=reproducible,
+        compression=compression,
+        top_k=top_k,
+        local_steps=local_steps,
+    )
+    settings.check()
+    if not timeout > 0:
+        raise ValueError(f"init: timeout is positive, not {timeout}")
     if on_failure not in _REACTIONS:
         raise ValueError(f"init: on_failure is 'shrink' or 'end', not {on_failure!r}")
-    settings = Settings(
-        reduce, wire_dtype, bucket_bytes, own_draws, divisions, sync_batch_norm, check_every
-    )
     if _current:
         before, world = _current[0].settings, _current[0].world
         can_shrink = _can_shrink(world.mpi, on_failure)

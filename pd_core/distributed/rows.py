@@ -36,6 +36,14 @@ def gather_rows(
     return summed
 
 
+def send_rows(world: World, pair: RowPair) -> list[RowPair]:
+    """Return the rows and values of all ranks, in their order."""
+    rows, values = np.asarray(pair[0], np.int64), pair[1]
+    sizes = world.gather(np.array([len(rows)], np.int64), WHAT)[:, 0].tolist()
+    every = _gather(world, rows, sizes), _gather(world, values, sizes)
+    return list(zip(*every, strict=True))
+
+
 def join_rows(parts: Sequence[RowPair]) -> RowPair:
     """Return the sum of row-sparse gradients, added in their order."""
     every = np.concatenate([rows for rows, _ in parts])

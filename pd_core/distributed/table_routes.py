@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,13 +87,20 @@ def _message(world, array, sizes, row_bytes) -> list[Any]:
 
 
 def sum_at_owners(
-    world: World, pair: RowPair, factor: float, wire: Any, what: str, sent: Counter[str]
-) -> RowPair:
+    world: World,
+    pair: RowPair,
+    factor: float,
+    wire: Any,
+    what: str,
+    sent: Counter[str],
+    join: Callable[[list[RowPair]], Any] = join_rows,
+) -> Any:
     """Return the sum over the ranks of `factor` times row-sparse gradients, of the rows owned here.
 
     `pair` has distinct row numbers of the whole table; those of the result are ascending, too.
     Values that several ranks have for one row are added in the order of the ranks. `wire` is the
-    dtype of messages, None for that of the values.
+    dtype of messages, None for that of the values; `join` makes the result of what the ranks have
+    sent, in their order.
     """
     rows, values = pair
     scaled = np.empty(values.shape, values.dtype)
@@ -102,4 +110,4 @@ def sum_at_owners(
             scaled = scaled.astype(wire)
     route = Route(world, np.asarray(rows, np.int64), what, sent)
     parts = zip(route.ids, route.forth(scaled, "gradients"), strict=True)
-    return join_rows([(r, v.astype(values.dtype, copy=False)) for r, v in parts])
+    return join([(r, v.astype(values.dtype, copy=False)) for r, v in parts])

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 # What a rank has come to, in its header.
 INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, TABLE, BATCH, END = range(10)
-NUMBER, COMPARE = range(10, 12)
+NUMBER, COMPARE, AVERAGE = range(10, 13)
+NO_BATCH = -1.0  # the weight of a rank in an empty step
 _NAMES = {
     INIT: "init()",
     STEP: "a training step",
@@ -32,13 +33,15 @@ _NAMES = {
     BATCH: "a batch of a Runner",
     NUMBER: "a number that decides for all ranks",
     COMPARE: "compare()",
+    AVERAGE: "the mean of parameters after local steps",
 }
-_HEADER_TAG, _LINES_TAG, _ROLL_TAG = 7101, 7102, 7103
+_HEADER_TAG, _LINES_TAG, _ROLL_TAG, _END_TAG = 7101, 7102, 7103, 7104
 # What a header has: place, digest and size of the description, weight, flags, digest of values
 _PLACE, _DIGEST, _SIZE, _WEIGHT, _FLAGS, _VALUES = range(6)
 # How long a rank asks without a pause for others that compute, and for data that is under way
 _BARRIER_SECONDS, DATA_SECONDS = 0.002, 1.0
 _NAP_SECONDS, _ROLL_SECONDS = 0.0002, 5.0
+_ANSWER_SECONDS = 0.5  # from which on a rank that waits asks whether others have waited in vain
 
 
 class Description:
@@ -95,6 +98,9 @@ class World:
         self.met = 0  # how often this rank has come to a point where all meet
         self.recovery = Recovery(self)
         self._pending: list[Any] = []  # requests and their arrays, after a timeout
+        self._met = 0  # how often the ranks have met
+        self._ends: dict[int, int] = {}  # how often ranks that have ended had met
+        self._told: set[int] = set()  # ranks that know that this one waits
 
     @property
     def id(self) -> int:
@@ -140,11 +146,7 @@ class World:
         if (kinds == END).any():
             self.ended = self.can_shrink
             gone = [r for r in range(len(ids)) if kinds[r] == END]
-            raise RuntimeError(
-                f"{ranks_text(gone)} of {self.size} ended while rank {self.rank} has come to "
-                f"{_NAMES[kind]}\n  hint: every rank takes the same number of steps; batches that "
-                "are left over on some ranks are skipped, or have the weight 0"
-            )
+            raise self._end_of(gone, kind)
         if (kinds != kinds[0]).any():
             places = [f"rank {r} has come to {_NAMES[int(k)]}" for r, k in enumerate(kinds)]
             raise GraphError(f"the ranks disagree: {', '.join(places)}")
@@ -164,11 +166,11 @@ class World:
         It waits for their end only if ranks may be lost: those that are behind need its results.
         """
         if self.size > 1 and self.can_shrink:
-            self.recovery.end(lambda: self._swap(self._own_header(END), _HEADER_TAG, END, np.inf))
+            self.recovery.end(lambda: self._meet(np.array([END, 0, 0, 0, 0, 0], np.int64), np.inf))
         elif self.size > 1 and self.broken is None:
-            header = np.array([END, 0, 0, 0, 0, 0], np.int64)
-            requests = [self.comm.Isend(header, r, _HEADER_TAG) for r in self._others()]
-            self._pending.append((requests, header))
+            met = np.array([self._met], np.int64)
+            requests = [self.comm.Isend(met, r, _END_TAG) for r in self._others()]
+            self._pending.append((requests, met))
             self.mpi.Request.Testall(requests)
 
     def gather(self, array: np.ndarray, what: str) -> np.ndarray:
@@ -204,9 +206,15 @@ class World:
 
         It asks for `spin` seconds without a pause, which takes a core.
         """
-        if self.poll(request.Test, spin=spin):
+        self.wait_until(request.Test, what, (request, arrays), spin)
+
+    def wait_until(
+        self, is_done: Callable[[], bool], what: str, kept: Any, spin: float = DATA_SECONDS
+    ) -> None:
+        """Wait for an exchange that all ranks have come to; `kept` is what MPI may write to."""
+        if self.poll(is_done, spin=spin):
             return
-        self.give_up((request, arrays), "it did not end in time")
+        self.give_up(kept, "it did not end in time")
         missing = self.silent(self.comm, self._others())
         who = f"{ranks_text(missing)} stopped in it" if missing else "the network is slow or down"
         raise TimeoutError(
@@ -222,14 +230,59 @@ class World:
             raise RuntimeError("another rank has ended")
         bits = int(np.array([weight], np.float64).view(np.int64)[0])
         digest, size = description.digest, len(description.text)
-        headers = self._own_header(kind, digest, size, bits, flags, values)
-        self._swap(headers, _HEADER_TAG, kind)
-        return np.array(headers)
+        return self._meet(np.array([kind, digest, size, bits, flags, values], np.int64))
 
-    def _own_header(self, *numbers):
-        headers = np.zeros((self.size, 6), np.int64)
-        headers[self.rank, : len(numbers)] = numbers
-        return list(headers)
+    def _meet(self, header, limit=None):
+        """Return the headers of all ranks, in ceil(log2 N) rounds (Bruck et al. 1997).
+
+        After each round a rank knows the headers of twice as many of those that follow it.
+        """
+        self._met += 1
+        every = np.empty((self.size, len(header)), np.int64)
+        every[0], known = header, 1
+        while known < self.size:
+            more = min(known, self.size - known)
+            source = (self.rank + known) % self.size
+            requests = [
+                self.comm.Irecv(as_bytes(every[known : known + more]), source, _HEADER_TAG),
+                self.comm.Isend(
+                    as_bytes(every[:more]), (self.rank - known) % self.size, _HEADER_TAG
+                ),
+            ]
+            self._wait_for_header(requests, header, limit, (requests, every))
+            known += more
+        return np.roll(every, self.rank, 0)
+
+    def _wait_for_header(self, requests, header, limit, kept):
+        """Wait for a message of a meeting, to which a rank that has ended does not come."""
+        gone: list[int] = []
+
+        def is_done():
+            return self.mpi.Request.Testall(requests) or bool(gone)
+
+        if not self.poll(is_done, limit, ended=gone):
+            kind = int(header[_PLACE])
+            self.give_up(kept, "the other ranks did not come")
+            missing = self.silent(self.comm, self._others()) or self._others()
+            self.broken = f"{ranks_text(missing)} did not come"
+            raise self._absence(missing, kind)
+        if gone:
+            self.keep(kept)
+            raise self._end_of(sorted(gone), header[_PLACE])
+
+    def _end_of(self, gone, kind):
+        return RuntimeError(
+            f"{ranks_text(gone)} of {self.size} ended while rank {self.rank} has come to "
+            f"{_NAMES[int(kind)]}\n  hint: every rank takes the same number of steps; batches that "
+            "are left over on some ranks are skipped, or have the weight 0"
+        )
+
+    def _absence(self, missing, kind):
+        return TimeoutError(
+            f"{ranks_text(missing)} of {self.size} did not come to {_NAMES[kind]} of rank "
+            f"{self.rank} within {self.timeout:g} s\n  hint: a rank hangs, has fewer batches, or "
+            "needs longer: init(timeout=...) takes seconds"
+        )
 
     def _difference(self, what, description, sizes):
         """The text about ranks whose lines are not those of rank 0; sizes of texts by `ids`."""
@@ -248,28 +301,24 @@ class World:
         ]
         return "\n  ".join([f"{what}: the ranks disagree", *differences])
 
-    def _swap(self, arrays, tag, kind, limit=None):
+    def _swap(self, arrays, tag, kind):
         """Send the array of this rank to all others, and fill theirs."""
         mine = arrays[self.rank]
         receiving = {r: self.comm.Irecv(as_bytes(arrays[r]), r, tag) for r in self._others()}
         sending = [self.comm.Isend(as_bytes(mine), r, tag) for r in self._others()]
         requests = [*receiving.values(), *sending]
-        if self.poll(lambda: self.mpi.Request.Testall(requests), limit):
+        if self.poll(lambda: self.mpi.Request.Testall(requests)):
             return
         missing = [r for r, request in receiving.items() if not request.Test()] or self._others()
         self.give_up((requests, arrays), f"{ranks_text(missing)} did not come")
-        who = f"{ranks_text(missing)} of {self.size}"
-        raise TimeoutError(
-            f"{who} did not come to {_NAMES[kind]} of rank {self.rank} within "
-            f"{self.timeout:g} s\n  hint: a rank hangs, has fewer batches, or needs longer: "
-            "init(timeout=...) takes seconds"
-        )
+        raise self._absence(missing, kind)
 
     def silent(self, comm: Any, others: Sequence[int]) -> list[int]:
         """Return which ranks of `comm` do not say, within seconds, that they wait in vain too."""
         arrays = np.zeros((len(others) + 1, 1), np.uint8)
         receiving = [comm.Irecv(arrays[k], r, _ROLL_TAG) for k, r in enumerate(others)]
-        sending = [comm.Isend(arrays[-1], r, _ROLL_TAG) for r in others]
+        told = self._told if comm is self.comm else set()
+        sending = [comm.Isend(arrays[-1], r, _ROLL_TAG) for r in others if r not in told]
         self._pending.append((receiving, sending, arrays))
 
         def is_done(request):
@@ -287,8 +336,11 @@ class World:
         is_done: Callable[[], bool],
         limit: float | None = None,
         spin: float = _BARRIER_SECONDS,
+        ended: list[int] | None = None,
     ) -> bool:
         """Wait until something is done; return False after `limit` seconds, by default `timeout`.
+
+        Ranks that do not come any more are added to `ended`.
 
         MPI moves messages only while it is asked, a piece at a time, and a nap is longer than a
         piece takes: there are none in the first `spin` seconds. `sched_yield` lets other ranks on
@@ -300,10 +352,31 @@ class World:
             if waited > limit:
                 return False
             if waited > spin:
+                if ended is not None:
+                    self._see_ends(ended)
+                if waited > _ANSWER_SECONDS:
+                    self._answer()
                 time.sleep(_NAP_SECONDS)
             elif hasattr(os, "sched_yield"):
                 os.sched_yield()
         return True
+
+    def _see_ends(self, ended):
+        """Add the ranks that have ended before they came to the present meeting."""
+        status = self.mpi.Status()
+        while self.comm.Iprobe(self.mpi.ANY_SOURCE, _END_TAG, status):
+            met = np.zeros(1, np.int64)
+            self.comm.Recv(met, status.Get_source(), _END_TAG)
+            self._ends[status.Get_source()] = int(met[0])
+        ended += [r for r, met in self._ends.items() if met < self._met]
+
+    def _answer(self):
+        """Tell the ranks that have waited in vain that this one waits, too."""
+        for r in self._others():
+            if r not in self._told and self.comm.Iprobe(r, _ROLL_TAG):
+                self._told.add(r)
+                array = np.zeros(1, np.uint8)
+                self.keep((self.comm.Isend(array, r, _ROLL_TAG), array))
 
     def give_up(self, pending: Any, why: str) -> None:
         """Keep what MPI may still write to, and exchange nothing any more."""

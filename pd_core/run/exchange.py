@@ -79,6 +79,14 @@ class SharedExchange(Protocol):
     def divisions(self) -> int:
         """The number of parts in which gradients are computed and handed over to `start`."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether a step updates with the gradients of this process; `end` is called after it."""
+
+    @property
+    def changes_gradients(self) -> bool:
+        """Whether a local step updates with other numbers than those that were computed."""
+
     def accumulate(self, gradients: Gradients) -> None:
         """Add gradients to those that the next step exchanges."""
 
@@ -95,6 +103,9 @@ class SharedExchange(Protocol):
         `gradients` are the Variables of the gradients, or tuples of them, by parameter; `fed` are
         its feeds.
         """
+
+    def end(self, updates: Sequence[Update]) -> None:
+        """Take note of a local step, whose new values are stored."""
 
     def start(self, gradients: Gradients) -> None:
         """Begin to exchange the gradients computed so far, while others are computed.

@@ -28,17 +28,20 @@ class Exchanging(Observer):
         self._shared = self._others if own is None else None
         self._exchange = Exchange(own or self._shared, () if request.recorded else request.updates)
         seam, shared = self._exchange.seam, self._shared
+        self._is_local = False
         self._accumulates = bool(seam) and shared is not None and shared.accumulating
         if self._accumulates:
             request.fetches = list(dict.fromkeys([*request.fetches, *seam]))
             request.updates = [local_update(u) for u in request.updates]
         elif seam:
-            request.seam, request.exchange = seam, self._exchange
+            self._is_local = shared is not None and shared.is_local
+            if not self._is_local or shared.changes_gradients:  # else there is nothing to pause for
+                request.seam, request.exchange = seam, self._exchange
 
     def before(self, program: Program, fed: Mapping[Variable, Any]) -> None:
         """Meet the other processes."""
         request, self._updated = self.request, program.updated
-        if self._shared is not None and request.seam:
+        if self._shared is not None and (request.seam or self._is_local):
             gradients = self._exchange.gradients
             self._shared.begin(program, request.updates, gradients, fed, request.computed)
 
@@ -47,10 +50,12 @@ class Exchanging(Observer):
         if results is None:
             return
         request, shared = self.request, self._shared
-        is_common = shared is not None and bool(request.seam)
+        is_common = shared is not None and (bool(request.seam) or self._is_local)
         if self._others is not None and self._updated and not is_common:
             self.session.store.touched.by_programs(self._updated)
         if self._accumulates and shared is not None:
             arrays = dict(zip(request.fetches, results, strict=True))
             values = [arrays[v] for v in self._exchange.seam]
             shared.accumulate(self._exchange.structured(values))
+        if self._is_local and shared is not None:
+            shared.end(request.updates)

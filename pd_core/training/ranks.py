@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..distributed import allgather, is_initialized, world_size
-from ..distributed.exchange import NO_BATCH
 from ..distributed.process import current
-from ..distributed.world import BATCH, Description
+from ..distributed.world import BATCH, NO_BATCH, Description
 from ..graph.errors import GraphError
 from .batches import batch_size_of
 
@@ -173,6 +172,12 @@ class Ranks:
     def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in their order."""
         return allgather(value)
+
+    def settle(self, session: Any) -> None:
+        """Average what the ranks have changed in local steps, before parameters are of use to all."""
+        part = current().of(session)
+        if part is not None and part.local.count:
+            part.average()
 
     def compare(self, session: Any) -> None:
         """Check that all ranks have the same values before a checkpoint."""

@@ -214,6 +214,7 @@ class Runner:
         """
         context, checkpoint = self._open_context(), None
         if context.ranks is not None:
+            context.ranks.settle(context.session)
             context.ranks.compare(context.session)
         if is_writer(context.ranks):
             checkpoint = checkpoint_of(self.items, context)

@@ -28,7 +28,7 @@ from .context import RunnerContext
 from .evaluate import every
 from .item import Following, Initialize, RunnerItem
 from .ranks import TERMINATED, is_writer, on_first
-from .tables import load_tables
+from .tables import load_errors, load_tables
 
 _TERMINATED = 128 + signal.SIGTERM  # the exit status, as shells have it
 
@@ -216,6 +216,7 @@ class Resume(RunnerItem):
         with Undo(context.session) as undo:
             load_tables(path, context.ranks)
             restore_items(checkpoint, items, str(path), undo)
+            load_errors(path, context.ranks)
         self.resumed, context.undo = path, undo
 
     def _found(self):

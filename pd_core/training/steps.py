@@ -105,6 +105,8 @@ class Step(RunnerItem):
 
     def test(self, reader: Any) -> dict[str, float]:
         """Return `cost` and the metrics over a reader of batches, in inference mode."""
+        if self.context.ranks is not None:
+            self.context.ranks.settle(self.context.session)
         tests = [e.begin_test() for e in self.every_evaluator()]
         return tested(self.test_batches(reader), self.test_batch, tests, self.context.ranks)
 
@@ -136,6 +138,8 @@ class Step(RunnerItem):
 
     def on_pass_end(self, following: Following) -> None:
         self.context.pass_metrics.update(self.means())
+        if self.context.ranks is not None:
+            self.context.ranks.settle(self.context.session)
         following()
 
     def state(self) -> dict[str, Any]:

@@ -1,28 +1,36 @@
-"""Checkpoints of a job with sharded tables: beside the state are the rows of every rank."""
+"""What every rank adds to the checkpoint of a job: its rows of tables, what compression has lost."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ..distributed import restore, state
+from ..distributed.process import current
 from ..distributed.table_files import table_name
-from ..graph.errors import GraphError
+from ..graph.errors import DamagedFile, GraphError
 from ..graph.namespace import persistent_variables
 from ..run.session import default_session
+from ..storage.tensors import read_tensors, write_tensors
 from .checkpoint import Checkpoint, write_checkpoint
 from .ranks import Ranks, on_first
 
 _TABLES = "tables"  # the folder with a folder for each
+_ERRORS = "compression"  # the folder with what each rank has lost of its gradients
 
 
 def save_checkpoint(
     path: str | os.PathLike, checkpoint: Checkpoint | None, ranks: Ranks | None
 ) -> None:
-    """Write a checkpoint, which rank 0 has, and the tables of all ranks with it.
+    """Write a checkpoint, which rank 0 has, and with it what all ranks add.
 
-    Nobody sees a part of it. OSError on all ranks if one of them cannot write its rows, or rank 0
+    Nobody sees a part of it. OSError on all ranks if one of them cannot write its part, or rank 0
     the state.
     """
-    if ranks is None or not (tables := _sharded()):
+    tables = [] if ranks is None else _sharded()
+    if ranks is None or not (tables or _compresses()):
         if checkpoint is not None:
             write_checkpoint(path, checkpoint)
         return
@@ -30,7 +38,7 @@ def save_checkpoint(
         name = ranks.gather(None)[0]
         if name is None:
             raise OSError(f"rank 0 could not write {path}")
-        _save(tables, Path(path).resolve().parent / name)
+        _save(tables, Path(path).resolve().parent / name, ranks)
         return
     is_known = False
 
@@ -38,7 +46,7 @@ def save_checkpoint(
         nonlocal is_known
         is_known = True
         ranks.gather(folder.name)
-        _save(tables, folder)
+        _save(tables, folder, ranks)
 
     try:
         write_checkpoint(path, checkpoint, add)
@@ -74,6 +82,42 @@ def _sharded() -> list[Any]:
     return [tables[name] for name in sorted(tables)]
 
 
-def _save(tables: list[Any], folder: Path) -> None:
+def _save(tables: list[Any], folder: Path, ranks: Ranks) -> None:
     for number, table in enumerate(tables):
         table.save(folder / _TABLES / str(number))
+    if not _compresses():
+        return
+    failure = ""
+    try:
+        (folder / _ERRORS).mkdir(parents=True, exist_ok=True)
+        write_tensors(folder / _ERRORS / f"rank-{ranks.rank}-of-{ranks.size}", state(), {})
+    except OSError as error:
+        failure = f"rank {ranks.rank}: {error}"
+    failures = [text for text in ranks.gather(failure) if text]
+    if failures:
+        raise OSError(f"{folder}: {'; '.join(failures)}")
+
+
+def _compresses() -> bool:
+    """Whether gradients are compressed, so that a part of them waits on each rank."""
+    return current().settings.compression is not None
+
+
+def load_errors(path: Path, ranks: Ranks | None) -> None:
+    """Go on with what compressed gradients had lost when a checkpoint was written.
+
+    On another number of ranks the first ones take what there is too much, so that nothing of the
+    sums over the ranks is missing. DamagedFile if the part of a rank is not there.
+    """
+    if ranks is None or not _compresses():
+        return
+    found = {f.name: f for f in (path / _ERRORS).glob("rank-*-of-*")}
+    counts = {int(m[1]) for name in found if (m := re.fullmatch(r"rank-\d+-of-(\d+)", name))}
+    if len(counts) > 1 or len(found) != sum(counts):
+        raise DamagedFile(f"{path / _ERRORS} has {', '.join(sorted(found))}, which is not whole")
+    total: dict[str, np.ndarray] = {}
+    for old in range(ranks.rank, sum(counts), ranks.size):
+        tensors, _ = read_tensors(found[f"rank-{old}-of-{sum(counts)}"])
+        for name, array in tensors.items():
+            total[name] = total[name] + array if name in total else array
+    restore(total)

@@ -120,7 +120,8 @@ def test_a_session_with_its_own_exchange_keeps_it():
     [
         ({"reduce": "max"}, "reduce is 'mean' or 'sum', not 'max'"),
         ({"wire_dtype": "int8"}, "wire_dtype is 'float16' or 'bfloat16', not 'int8'"),
-        ({"timeout": 0}, "timeout 0, bucket_bytes 4194304 and divisions 1"),
+        ({"timeout": 0}, "timeout is positive, not 0"),
+        ({"divisions": 0}, "bucket_bytes 4194304, divisions 0 and local_steps 1 are positive"),
     ],
 )
 def test_options_are_checked(options, words):
