@@ -128,7 +128,8 @@ def _launch(command, leading):
     command_line.apply(options)
     if pd.distributed.is_launched():
         # downloads are for all ranks
-        joining.join(options.all_output, options.own_files, [import_module(_DATA).DATA_HOME])
+        shared = [import_module(_DATA).DATA_HOME]
+        joining.join(options.all_output, options.own_files, shared, options.compression)
     import pd_v2.as_paddle  # noqa: F401  makes `paddle` importable
     from pd_v2.python2 import launch
 

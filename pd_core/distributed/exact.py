@@ -39,7 +39,7 @@ class ExactSum:
         return self.first + len(self.limbs) - 1 if len(self.limbs) else -_NONE
 
     def add(self, array: np.ndarray, places: np.ndarray | None = None) -> None:
-        """Add an array, or with `places` [K] rows [K, ...] to the rows of these distinct numbers."""
+        """Add an array; with `places` [K], distinct, rows [K, ...] to the rows at these."""
         numbers = np.asarray(array).astype(np.float64, copy=False).reshape(-1)
         if places is None:
             columns = np.arange(self.size)

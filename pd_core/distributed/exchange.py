@@ -126,7 +126,7 @@ class RankExchange:
         return own / total
 
     def share(self, every: Mapping[int, float]) -> tuple[float, float]:
-        """Return the weight of this rank's gradients, and what the sum over the ranks is divided by."""
+        """Return the weight of this rank's gradients, and by what the sum is divided."""
         shares, total = self._shares(every)
         return shares[self.world.rank], total
 

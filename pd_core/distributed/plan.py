@@ -1,4 +1,4 @@
-"""The exchange of the gradients of one step: buffers that are kept, and what is added up in them."""
+"""The exchange of the gradients of one step: what is compared in it, and the buffers of it."""
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any

@@ -6,10 +6,10 @@ and which of the two ways below it travels change nothing of it.
 
 - Doubling (for short arrays): the ranks of two halves swap their sums, in ceil(log2 N) rounds.
 - Halving (for long ones): after a round each rank has the sum over a larger group, but for a
-  smaller share of the elements, at last 1/N of them; then the same messages back. A rank sends
-  and receives at most 2.3 times the array, in the mean 2 (N - 1) / N times, in 2 ceil(log2 N) rounds.
-  For powers of two these are the recursive doubling and halving of Rabenseifner 2004; here the
-  shares of the two groups of a round are interleaved, so that they nest for any N.
+  smaller share of the elements, at last 1/N of them; then the same messages back. In
+  2 ceil(log2 N) rounds a rank sends and receives 2 (N - 1) / N times the array in the mean, and at
+  most 2.3 times. For powers of two these are the recursive doubling and halving of Rabenseifner
+  2004; here the shares of the two groups of a round are interleaved, so that they nest for any N.
 """
 
 from collections.abc import Iterator
@@ -93,7 +93,8 @@ def halvings(rank: int, size: int, count: int) -> Iterator[Halving]:
         own, other = (left, right) if is_left else (right, left)
         k, whole = own.index(rank), len(left) + len(right)
         old, new = _share(k, len(own), count), _share(2 * k + (not is_left), whole, count)
-        sent, received = [], []
+        sent: list[Piece] = []
+        received: list[Piece] = []
         for j in range(max(0, k - 1), min(k + 2, len(other))):
             theirs = _share(2 * j + is_left, whole, count)
             _add(sent, other[j], old, theirs)

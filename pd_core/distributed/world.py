@@ -251,7 +251,7 @@ class World:
             ]
             self._wait_for_header(requests, header, limit, (requests, every))
             known += more
-        return np.roll(every, self.rank, 0)
+        return np.concatenate([every[self.size - self.rank :], every[: self.size - self.rank]])
 
     def _wait_for_header(self, requests, header, limit, kept):
         """Wait for a message of a meeting, to which a rank that has ended does not come."""

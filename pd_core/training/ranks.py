@@ -174,7 +174,7 @@ class Ranks:
         return allgather(value)
 
     def settle(self, session: Any) -> None:
-        """Average what the ranks have changed in local steps, before parameters are of use to all."""
+        """Average what local steps have changed, before parameters are of use to all ranks."""
         part = current().of(session)
         if part is not None and part.local.count:
             part.average()

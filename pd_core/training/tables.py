@@ -1,4 +1,4 @@
-"""What every rank adds to the checkpoint of a job: its rows of tables, what compression has lost."""
+"""What every rank adds to a checkpoint: its rows of tables, what its compression has lost."""
 
 import os
 import re

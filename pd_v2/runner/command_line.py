@@ -15,6 +15,7 @@ from pd_v2.runner.options import Options, set_options
 # Options with a value, and without.
 VALUES = ("--checkpoint", "--every", "--keep", "--logdir", "--max-restarts", "--workers")
 VALUES += ("--monitor", "--patience", "--precision", "--save-best", "--min-workers", "--heartbeat")
+VALUES += ("--compression",)
 # Those of a job, which its ranks do not get.
 OF_JOBS = ("--workers", "--max-restarts", "--min-workers", "--heartbeat")
 _HISTOGRAMS_EVERY = 500  # batches
@@ -118,6 +119,12 @@ def add_options(parser):
         "the longest step, test or checkpoint takes (default: no limit)",
     )
     group.add_argument(
+        "--compression",
+        choices=["int8", "top_k"],
+        help="let less of the gradients travel, for slow networks: integers of 8 bits, or the "
+        "largest hundredth; what is lost is added to the next ones",
+    )
+    group.add_argument(
         "--all-output",
         action="store_true",
         help="show what all processes print to stdout, not only the first",
@@ -177,6 +184,8 @@ def check(arguments, parser):
         parser.error(
             f"--min-workers {arguments.min_workers} is above --workers {arguments.workers}"
         )
+    if arguments.compression and arguments.workers is None and not pd.distributed.is_launched():
+        parser.error("--compression needs --workers N, or mpiexec")
     if arguments.fused:
         try:
             with pd.fused():

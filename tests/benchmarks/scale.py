@@ -1,17 +1,19 @@
 """Scaling of training to many processes: measured times, a model of the step, and its check.
 
+    for n in 2 4 8 16 32 64; do mpiexec -n $n python tests/benchmarks/sums.py sums.json; done
     for n in 1 2 4; do mpiexec -n $n python tests/benchmarks/scale.py measure times.json; done
     mpiexec -n 2 python tests/benchmarks/scale.py measure times.json --delay 0.002
-    python tests/benchmarks/scale.py report times.json [scale.svg]
+    python tests/benchmarks/scale.py report times.json sums.json [scale.svg]
 
-`measure` adds the times of one job to a file: the networks' steps alone and together, and exchanges
-of buffers of several sizes. `--delay` keeps every message back for so many seconds, as a slower
-network would. `report` fits latency, bandwidth and the time of sums, compares the model with the
-steps that were measured, and draws it for 8 to 1,024 ranks. docs/scale.md explains it.
+`measure` adds the times of one job to a file: the networks' steps alone, in processor time, and
+together. `--delay` keeps every message back for so many seconds, as a slower network would.
+`report` fits latency, bandwidth and the time of sums to those of sums.py, compares the model with
+what was measured, and draws it for 8 to 1,024 ranks. docs/scale.md explains it.
 """
 
 import argparse
 import json
+import math
 import os
 import time
 from dataclasses import dataclass
@@ -23,14 +25,12 @@ from core_step import core_step, workload
 
 import pd_core as pd
 from pd_core.distributed import world as worlds
-from pd_core.distributed.buffers import Buffer
 from pd_core.distributed.process import current
 from pd_core.run.exchange import use_exchange
 from pd_v2 import build
 
 NETWORKS = "perceptron", "lenet", "vgg", "resnet"
-SIZES = [1 << k for k in range(12, 25, 2)]  # bytes, 4 KiB to 16 MiB
-BUCKET = 1 << 22
+BUCKET, LONG, UNDER_WAY = 1 << 22, 1 << 15, 8  # as in pd_core.distributed.buffers
 STEPS, BLOCKS = 4, 3
 RANKS = [2**k for k in range(3, 11)]
 # A table of 100 million rows of 64 floats with two slots (Adam), 65,536 ids per rank and step
@@ -41,9 +41,9 @@ TABLE_ROWS, TABLE_WIDTH, TABLE_SLOTS, TABLE_IDS = 100_000_000, 64, 2, 1 << 16
 class Network:
     """A network that messages travel through, and the cores at its ends.
 
-    `latency` is in seconds per message, `bandwidth` in bytes per second of each rank, `adding` in
-    seconds per byte for filling buffers, adding up, and reading the sums; `fixed` are seconds of a
-    step that is divided at its gradients, on any number of ranks but one.
+    `latency` is in seconds per round of messages, `bandwidth` in bytes per second of each rank,
+    `adding` in seconds per byte for filling buffers, adding up, and reading the sums; `fixed` are
+    seconds of a step that is divided at its gradients, on any number of ranks but one.
     """
 
     latency: float
@@ -52,13 +52,21 @@ class Network:
     fixed: float = 0.0
 
     def meet(self, ranks):
-        """Seconds in which each rank has sent its header to all others."""
-        return self.latency * (ranks - 1) if ranks > 1 else 0.0
+        """Seconds in which each rank learns the headers of all others."""
+        return self.latency * rounds(ranks)
 
     def exchange(self, size, ranks, bucket=BUCKET):
-        """Seconds to sum up `size` bytes of gradients: a reduce-scatter and an allgather."""
+        """Seconds to sum up `size` bytes of gradients in the tree."""
         if ranks == 1:
             return 0.0
+        if size < LONG:
+            return rounds(ranks) * (self.latency + size / self.bandwidth + size * self.adding)
+        waits = 2 * rounds(ranks) * -(-size // (UNDER_WAY * bucket))
+        travelling = 2 * size * (ranks - 1) / ranks / self.bandwidth
+        return waits * self.latency + travelling + size * self.adding
+
+    def exchange_before(self, size, ranks, bucket=BUCKET):
+        """The same with a message from each rank to every other one, and back."""
         messages = 2 * (ranks - 1) * -(-size // bucket)
         travelling = 2 * size * (ranks - 1) / ranks / self.bandwidth
         return messages * self.latency + travelling + size * self.adding
@@ -75,10 +83,34 @@ class Network:
         fixed = self.fixed if ranks > 1 else 0.0
         return compute + fixed + self.meet(ranks) + self.exchange(size, ranks)
 
+    def step_before(self, compute, size, ranks):
+        """The same as pd took it before, with N - 1 headers."""
+        meet = self.latency * (ranks - 1)
+        return compute + self.fixed + meet + self.exchange_before(size, ranks)
 
-# What the drawing assumes beyond this machine; per rank.
-ETHERNET = Network(30e-6, 1.25e9 / 1.1, 0.2e-9, 1e-3)  # 10 Gb/s
-FABRIC = Network(2e-6, 12.5e9 / 1.1, 0.2e-9, 1e-3)  # 100 Gb/s with remote memory access
+    def local_step(self, compute, size, ranks, every):
+        """Seconds of a step of momentum whose parameters and slots are averaged now and then."""
+        return compute + (self.meet(ranks) + self.exchange(2 * size, ranks)) / every
+
+
+def rounds(ranks):
+    """The depth of the tree."""
+    return math.ceil(math.log2(ranks))
+
+
+# What the drawing assumes beyond this machine: seconds of a message between two machines, bytes per
+# second, with their source; and of pd itself, per round, for mpi4py and its buffers.
+SOFTWARE = 10e-6
+BEYOND = {
+    # Feng et al., "Optimizing 10-Gigabit Ethernet for networks of workstations, clusters, and
+    # grids", SC 2003: TCP between applications
+    "10 GbE": Network(12e-6 + SOFTWARE, 7e9 / 8, 0.2e-9, 1e-3),
+    # Open MPI past the kernel on 40 Gb/s, blogs.cisco.com/performance/mpi-over-40gb-ethernet:
+    # 1.93 us, 93 % of the line
+    "100 GbE": Network(1.93e-6 + SOFTWARE, 0.93 * 100e9 / 8, 0.2e-9, 1e-3),
+    # MVAPICH-Aptus, Ohio State University 2008: 1.5 us; the line of HDR, of which the same part
+    "InfiniBand": Network(1.5e-6 + SOFTWARE, 0.93 * 200e9 / 8, 0.2e-9, 1e-3),
+}
 
 
 # ---- measuring
@@ -91,8 +123,6 @@ def measure(path, delay):
     if delay:
         keep_back(delay)
     found = {"ranks": world.size, "delay": delay, "cores": sbs.CORES}
-    found["meet"] = median(pd.distributed.barrier, 200)
-    found["exchange"] = {size: exchange_seconds(world, size) for size in SIZES}
     found["networks"] = {name: network_seconds(name, world) for name in NETWORKS}
     if world.rank == 0:
         every = json.loads(path.read_text()) if path.exists() else []
@@ -110,26 +140,13 @@ def keep_back(delay):
     worlds.World.poll = later
 
 
-def median(function, times):
+def median(function, times, clock=time.perf_counter):
     seconds = []
     for _ in range(times):
-        start = time.perf_counter()
+        start = clock()
         function()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(clock() - start)
     return float(np.median(seconds))
-
-
-def exchange_seconds(world, size):
-    """Seconds to fill a buffer with arrays of `size` bytes, and to sum it up."""
-    arrays = [np.ones(size // 4 // 4, np.float32)] * 4
-    buffer = Buffer(world, [a.shape for a in arrays], arrays[0].dtype, None, BUCKET)
-
-    def reduce():
-        buffer.reduce(arrays, 0.5)
-
-    reduce()
-    pd.distributed.barrier()
-    return median(reduce, 30 if size < 1 << 20 else 10)
 
 
 def network_seconds(name, world):
@@ -145,7 +162,8 @@ def network_seconds(name, world):
                 use_exchange(exchange if kind == "together" else None)
                 if kind == "together" or world.rank == 0:
                     step(next(stream))
-                    seconds.append(median(lambda: step(next(stream)), STEPS))
+                    clock = time.process_time if kind == "alone" else time.perf_counter
+                    seconds.append(median(lambda: step(next(stream)), STEPS, clock))
                 use_exchange(exchange)
                 sleep_until_all(world)
     alone = float(np.median(times["alone"][1:])) if world.rank == 0 else 0.0
@@ -163,20 +181,23 @@ def sleep_until_all(world):
 # ---- the model
 
 
-def fit(jobs):
-    """The Network of this machine, from the exchanges of two ranks: least relative squares.
+def fit(sums, steps):
+    """The Network of this machine, from the sums of two processes: least relative squares.
 
-    What is `fixed` is what the smallest network takes longer on two ranks.
+    What is `fixed` is what the smallest network takes longer on two ranks, if that was measured.
     """
-    (job,) = [j for j in jobs if j["ranks"] == 2 and not j["delay"]]
-    sizes, seconds = np.array([(int(s), t) for s, t in job["exchange"].items()]).T
-    buckets = np.ceil(sizes / BUCKET)
-    columns = np.stack([2 * buckets, sizes], 1) / seconds[:, None]
+    (job,) = [j for j in sums if j["ranks"] == 2]
+    sizes, seconds = np.array([(int(s), t["tree"]) for s, t in job["sums"].items()]).T
+    waits = np.where(sizes < LONG, 1, 2 * np.ceil(sizes / (UNDER_WAY * BUCKET)))
+    columns = np.stack([waits, sizes], 1) / seconds[:, None]
     (latency, per_byte), *_ = np.linalg.lstsq(columns, np.ones(len(seconds)), rcond=None)
     # on one machine travelling is copying: one number for both
-    network = Network(max(latency, job["meet"] / 2), 2 / per_byte, per_byte / 2)
-    smallest = job["networks"][NETWORKS[0]]
-    network.fixed = smallest["together"] - network.step(smallest["alone"], smallest["bytes"], 2)
+    network = Network(max(latency, job["meet"]), 2 / per_byte, per_byte / 2, 1e-3)
+    for step in steps:
+        if step["ranks"] == 2 and not step["delay"]:
+            smallest, network.fixed = step["networks"][NETWORKS[0]], 0.0
+            alone = network.step(smallest["alone"], smallest["bytes"], 2)
+            network.fixed = smallest["together"] - alone
     return network
 
 
@@ -189,18 +210,21 @@ def predicted(network, job, name, base):
     return shared * seconds + job["delay"] * (1 + 2 * -(-size // BUCKET))
 
 
-def report(path, picture):
+def report(path, sums, picture):
     """Print the tables of docs/scale.md, and draw its picture."""
-    jobs = json.loads(path.read_text())
-    (base,) = [j for j in jobs if j["ranks"] == 2 and not j["delay"]]
-    network = fit(jobs)
+    jobs, measured = json.loads(path.read_text()), json.loads(sums.read_text())
+    base = next(j for j in jobs if not j["delay"])
+    network = fit(measured, jobs)
     print(
         f"latency {network.latency * 1e6:.0f} us, bandwidth {network.bandwidth / 1e9:.2f} GB/s, "
         f"adding {network.adding * 1e9:.2f} ns per byte, fixed {network.fixed * 1e3:.1f} ms\n"
     )
-    print("| network | ranks | delay, ms | predicted, ms | measured, ms | error |")
+    for name in NETWORKS:
+        own = base["networks"][name]
+        print(f"{name}: {own['alone'] * 1e3:.1f} ms, {own['bytes'] / 1e6:.2f} MB")
+    print("\n| network | ranks | delay, ms | predicted, ms | measured, ms | error |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for job in jobs:
+    for job in (j for j in jobs if j["ranks"] > 1):
         for name in NETWORKS:
             seconds, model = job["networks"][name]["together"], predicted(network, job, name, base)
             print(
@@ -208,12 +232,18 @@ def report(path, picture):
                 f"| {seconds * 1e3:.1f} | {model / seconds - 1:+.0%} |"
             )
     print()
-    for title, beyond in (("10 Gb/s Ethernet", ETHERNET), ("100 Gb/s fabric", FABRIC)):
+    for title, beyond in BEYOND.items():
         print(f"Efficiency, {title}:\n\n| network | " + " | ".join(map(str, RANKS)) + " |")
         print("| --- " * (len(RANKS) + 1) + "|")
         for name, values in curves(beyond, base).items():
             print(f"| {name} | " + " | ".join(f"{v:.0%}" for v in values) + " |")
         print()
+    print("| ranks | GiB | " + " | ".join(f"{title}, ms" for title in BEYOND) + " |")
+    row = 4 * TABLE_WIDTH
+    for n in RANKS:
+        gib = TABLE_ROWS * row * (1 + TABLE_SLOTS) / n / 2**30
+        seconds = [beyond.rows(TABLE_IDS, row, n) * 1e3 for beyond in BEYOND.values()]
+        print(f"| {n} | {gib:.2f} | " + " | ".join(f"{s:.1f}" for s in seconds) + " |")
     if picture:
         draw(base, picture)
 
@@ -223,9 +253,14 @@ def curves(network, base):
     found = {}
     for name in NETWORKS:
         own = base["networks"][name]
-        found[name] = [
-            own["alone"] / network.step(own["alone"], own["bytes"], ranks) for ranks in RANKS
-        ]
+        alone, size = own["alone"], own["bytes"]
+        found[name] = [alone / network.step(alone, size, n) for n in RANKS]
+        if name in ("perceptron", "vgg"):
+            found[f"{name}, before"] = [alone / network.step_before(alone, size, n) for n in RANKS]
+    own = base["networks"]["perceptron"]
+    found["perceptron, local_steps=8"] = [
+        own["alone"] / network.local_step(own["alone"], own["bytes"], n, 8) for n in RANKS
+    ]
     return found
 
 
@@ -233,20 +268,20 @@ def draw(base, picture):
     """Draw efficiency over ranks, and the time and memory of a large table."""
     import matplotlib.pyplot as plt
 
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4))
-    for axes, title, network in (
-        (left, "10 Gb/s Ethernet", ETHERNET),
-        (middle, "100 Gb/s fabric", FABRIC),
-    ):
+    figure, every = plt.subplots(1, len(BEYOND) + 1, figsize=(17, 4.5))
+    for axes, (title, network) in zip(every, BEYOND.items(), strict=False):
         for name, values in curves(network, base).items():
-            axes.plot(RANKS, values, marker="o", label=name)
+            style = "--" if "before" in name else ":" if "local" in name else "-"
+            axes.plot(RANKS, values, style, marker=".", label=name)
         axes.set(xscale="log", xlabel="ranks", ylabel="efficiency", ylim=(0, 1.05), title=title)
         axes.set_xticks(RANKS, RANKS)
-        axes.legend()
+    every[0].legend(fontsize="x-small")
+    right = every[-1]
     row = 4 * TABLE_WIDTH
     memory = [TABLE_ROWS * row * (1 + TABLE_SLOTS) / n / 2**30 for n in RANKS]
     right.plot(RANKS, memory, color="gray", marker="s", label="GiB per rank")
-    for label, network in (("ms, 10 Gb/s", ETHERNET), ("ms, 100 Gb/s", FABRIC)):
+    for title, network in BEYOND.items():
+        label = f"ms, {title}"
         seconds = [1e3 * network.rows(TABLE_IDS, row, n) for n in RANKS]
         right.plot(RANKS, seconds, marker="o", label=label)
     right.set(xscale="log", yscale="log", xlabel="ranks", title="table of 100 million rows")
@@ -260,6 +295,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["measure", "report"])
     parser.add_argument("times", type=Path)
+    parser.add_argument("sums", type=Path, nargs="?")
     parser.add_argument("picture", nargs="?")
     parser.add_argument("--delay", type=float, default=0.0)
     arguments = parser.parse_args()
@@ -267,7 +303,7 @@ def main():
     if arguments.what == "measure":
         measure(arguments.times, arguments.delay)
     else:
-        report(arguments.times, arguments.picture)
+        report(arguments.times, arguments.sums, arguments.picture)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ class Request:
 
     @staticmethod
     def Testall(requests):
-        return all([request.Test() for request in requests])
+        return all(request.Test() for request in requests)
 
 
 class Comm:

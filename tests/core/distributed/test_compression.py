@@ -142,7 +142,7 @@ def test_state_is_that_of_this_process():
         with pytest.raises(pd.GraphError, match="restore: gradients are not compressed"):
             distributed.restore({"w": np.ones((2, 3), f32)})
         distributed.average_parameters()  # of no steps
-        with pytest.raises(RuntimeError, match="already initialized with .*compression=None"):
+        with pytest.raises(RuntimeError, match=r"already initialized with .*compression=None"):
             distributed.init(compression="int8")
     finally:
         distributed.shutdown()

@@ -10,7 +10,7 @@ import pytest
 from pd_core.distributed import buffers
 from pd_core.distributed.tree import merges
 from pd_core.distributed.wires import Int8Wire
-from tests.core.distributed.in_process import sums, worlds
+from tests.core.distributed.in_process import sums
 
 f32 = np.float32
 SIZES = range(1, 10)
