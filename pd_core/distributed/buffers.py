@@ -1,5 +1,6 @@
 """Flat buffers of gradients, and their reduction over the ranks in a fixed order."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
@@ -11,7 +12,8 @@ from .wires import ShortWire, Wire, aligned
 from .world import DATA_SECONDS, World, as_bytes
 
 _ALIGNMENT = 64  # bytes, of each gradient in the buffer
-_LONG = 1 << 15  # bytes of a bucket from which on it is halved: less travels, in more messages
+_LONG = 1 << 15  # bytes of a bucket from which on less travels, in more messages
+_FEW = 16  # ranks up to which slices go straight to their owners: fewer messages wait for others
 _UNDER_WAY = 8  # buckets at the same time
 _SUM_TAG, _SUM_TAGS = 7200, 256  # messages of a bucket have one of these tags
 
@@ -121,10 +123,12 @@ class Bucket:
         wire.begin(self._first, self._first + self._count)
         if world.size == 1 and not wire.halves:
             self._rounds = iter(())
-        elif wire.halves or self._count * wire.sent.dtype.itemsize >= _LONG:
-            self._rounds = self._halve(function)
-        else:
+        elif not wire.halves and self._count * wire.sent.dtype.itemsize < _LONG:
             self._rounds = self._double(function)
+        elif not wire.halves and world.size <= _FEW:
+            self._rounds = self._straight(function)
+        else:
+            self._rounds = self._halve(function)
         self._requests = next(self._rounds, [])
 
     def advance(self) -> bool:
@@ -154,6 +158,26 @@ class Bucket:
             function(*(pair if is_left else pair[::-1]), out=total)
         wire.encode(start, stop)
         wire.finish(start, stop)
+
+    def _straight(self, function):
+        """Yield the requests of all slices to their owners, and of their sums to all."""
+        world, wire, first = self.buffer.world, self.buffer.wire, self._first
+        bounds = [self._count * r // world.size for r in range(world.size + 1)]
+        slices = [(r, a, b) for r, (a, b) in enumerate(itertools.pairwise(bounds)) if a < b]
+        start, stop = bounds[world.rank], bounds[world.rank + 1]
+        room = self._room((stop - start) * world.size).reshape(world.size, -1)
+        wire.encode(first, first + self._count)
+        others = [r for r in range(world.size) if r != world.rank and start < stop]
+        away = [each for each in slices if each[0] != world.rank]
+        yield self._requested(away, [(r, room[r]) for r in others])
+        if start < stop:
+            room[world.rank] = wire.sent[first + start : first + stop]
+            total = tree_sum([wire.decoded(part) for part in room], function, wire)
+            self.buffer.sum[first + start : first + stop] = total
+            wire.encode(first + start, first + stop)
+        arrays = [(r, wire.sent[first + a : first + b]) for r, a, b in away]
+        yield self._requested([(r, start, stop) for r in others], arrays)
+        wire.finish(first, first + self._count)
 
     def _halve(self, function):
         """Yield the requests of each round of halving, and of the way back."""
@@ -194,6 +218,15 @@ class Bucket:
         if len(self._received) < count:
             self._received = np.empty(count, self.buffer.wire.sent.dtype)
         return self._received[:count]
+
+
+def tree_sum(parts: Sequence[np.ndarray], function: Any, wire: Wire) -> np.ndarray:
+    """Return the sum of the ranks' parts in the order of the tree."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = (len(parts) + 1) // 2
+    sums = [tree_sum(half, function, wire) for half in (parts[:middle], parts[middle:])]
+    return function(*(wire.rounded(each) for each in sums))
 
 
 def finish(

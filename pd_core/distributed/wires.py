@@ -42,6 +42,10 @@ class Wire:
         """Return the numbers of items that have come."""
         return items
 
+    def rounded(self, numbers: np.ndarray) -> np.ndarray:
+        """Return numbers as other ranks would get them."""
+        return numbers
+
     def finish(self, start: int, stop: int) -> None:
         """Write the numbers of what has come."""
 
@@ -66,6 +70,10 @@ class ShortWire(Wire):
 
     def decoded(self, items: np.ndarray) -> np.ndarray:
         return items.astype(self.total.dtype)
+
+    def rounded(self, numbers: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return self.decoded(numbers.astype(self.sent.dtype))
 
     def finish(self, start: int, stop: int) -> None:
         self.total[start:stop] = self.sent[start:stop]

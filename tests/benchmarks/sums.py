@@ -136,6 +136,8 @@ def measure(path, times):
     found = {"ranks": world.size, "cores": len(cores), "load": os.getloadavg()[0], "sums": {}}
     found["meet"] = shortest(lambda: world._meet(header), world, 2 * times)
     found["flat"] = shortest(lambda: flat(world, parts[-1]), world, 2 * times)
+    if world.size == 2:
+        found |= message_seconds(world, 8 * times)
     for size in SIZES:
         if size * world.size > MOST:
             continue
@@ -150,6 +152,29 @@ def measure(path, times):
         every = json.loads(path.read_text()) if path.exists() else []
         path.write_text(json.dumps([*every, found], indent=1))
     MPI.COMM_WORLD.Barrier()
+
+
+def message_seconds(world, times):
+    """{"latency", "message"} of 48 bytes: one that is waited for, and each of 64 at once."""
+    other, array = 1 - world.rank, np.zeros((2, 64, 48), np.uint8)
+
+    def there_and_back():
+        for way in (world.rank, other):
+            if way:
+                world.comm.Recv(array[0, 0], other, 7198)
+            else:
+                world.comm.Send(array[1, 0], other, 7198)
+
+    def at_once():
+        requests = [world.comm.Irecv(a, other, 7198) for a in array[0]]
+        requests += [world.comm.Isend(a, other, 7198) for a in array[1]]
+        while not MPI.Request.Testall(requests):
+            pass
+
+    return {
+        "latency": shortest(there_and_back, world, times) / 2,
+        "message": shortest(at_once, world, times) / 64,
+    }
 
 
 def flat(world, worlds):
@@ -177,6 +202,9 @@ def report(path):
     print("| processes | to all, us | tree, us |\n| --- | --- | --- |")
     for job in jobs:
         print(f"| {job['ranks']} | {job['flat'] * 1e6:.0f} | {job['meet'] * 1e6:.0f} |")
+    for job in jobs:
+        if "message" in job:
+            print(f"\nlatency {job['latency'] * 1e6:.1f} us, message {job['message'] * 1e6:.1f} us")
     print("\n| processes | bytes | " + " | ".join(WAYS) + " |\n" + "| --- " * 8 + "|")
     for job in jobs:
         for size, times in job["sums"].items():

@@ -72,7 +72,9 @@ class Comm:
     def Iallgatherv(self, sent, message):
         received, counts, places, _ = message
         bounds = [slice(a, a + n) for a, n in zip(places, counts, strict=True)]
-        return self._gather(sent, bounds, received)
+        own = received[bounds[self.rank]] if sent is None else sent
+        self.sent += own.nbytes * (self.size - 1)
+        return self._gather(own, bounds, received)
 
     def Ibcast(self, data, root):
         every = np.empty((self.size, data.size), np.uint8)
@@ -105,7 +107,7 @@ def _changed():
 
 
 class Mpi:
-    Request, ANY_SOURCE, UNDEFINED, BYTE = Request, -1, -1, None
+    Request, ANY_SOURCE, UNDEFINED, BYTE, IN_PLACE = Request, -1, -1, None, None
 
     class Status:
         pass

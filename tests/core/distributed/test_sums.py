@@ -14,6 +14,13 @@ from tests.core.distributed.in_process import sums
 
 f32 = np.float32
 SIZES = range(1, 10)
+WAYS = {"doubling": (1 << 30, 0), "straight": (0, 99), "halving": (0, 0)}
+
+
+def take(monkeypatch, way):
+    """Let all sums be made in one of the ways."""
+    for name, value in zip(("_LONG", "_FEW"), WAYS[way], strict=True):
+        monkeypatch.setattr(buffers, name, value)
 
 
 def in_the_order_of_the_tree(numbers, function=np.add):
@@ -35,9 +42,9 @@ def drawn(size, shape=(37,), dtype=f32, seed=0):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("limit", [0, 1 << 30], ids=["halving", "doubling"])
-def test_numbers_are_added_in_the_order_of_the_tree(monkeypatch, size, limit):
-    monkeypatch.setattr(buffers, "_LONG", limit)
+@pytest.mark.parametrize("way", WAYS)
+def test_numbers_are_added_in_the_order_of_the_tree(monkeypatch, size, way):
+    take(monkeypatch, way)
     for dtype, count in itertools.product((f32, np.float64, np.float16, np.int32), (1, 5, 100)):
         if dtype is np.int32:
             own = list(np.random.default_rng(1).integers(-9, 9, (size, count)).astype(dtype))
@@ -92,26 +99,29 @@ def test_rounds_and_bytes(monkeypatch, size):
     assert max(len(merges(r, size)) for r in range(size)) == depth
     count = 1 << 14
     arrays = [[np.ones(count, f32)] for _ in range(size)]
-    found, every = sums(arrays)
-    assert (found[0][0] == size).all()
-    sent = np.array([world.comm.sent for world in every]) / (4 * count)
-    assert sent.max() < 2.1 and abs(sent.mean() - 2 * (size - 1) / size) < 1e-6
-    assert all(world.comm.messages <= 4 * depth for world in every)
-    monkeypatch.setattr(buffers, "_LONG", 1 << 30)
-    _, every = sums(arrays)
-    assert all(world.comm.messages <= 2 * depth for world in every)
+    for way in WAYS:
+        take(monkeypatch, way)
+        found, every = sums(arrays)
+        assert (found[0][0] == size).all()
+        if way == "doubling":
+            assert all(world.comm.messages <= 2 * depth for world in every)
+            continue
+        sent = np.array([world.comm.sent for world in every]) / (4 * count)
+        assert sent.max() < 2.1 and abs(sent.mean() - 2 * (size - 1) / size) < 1e-6
+        most = 4 * depth if way == "halving" else 2 * (size - 1)
+        assert all(world.comm.messages <= most for world in every)
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_short_floats_have_the_same_bits_both_ways(monkeypatch, size):
+def test_short_floats_have_the_same_bits_in_all_ways(monkeypatch, size):
     own = [a / 1e6 for a in drawn(size, (100,))]
     results = []
-    for limit in (0, 1 << 30):
-        monkeypatch.setattr(buffers, "_LONG", limit)
+    for way in WAYS:
+        take(monkeypatch, way)
         found, _ = sums([[a] for a in own], wires=[np.dtype(np.float16)] * size)
         assert len({one.tobytes() for (one,) in found}) == 1
         results.append(found[0][0])
-    assert results[0].tobytes() == results[1].tobytes()
+    assert len({result.tobytes() for result in results}) == 1
 
     def rounded_sum(a, b):
         return a.astype(np.float16).astype(f32) + b.astype(np.float16).astype(f32)
