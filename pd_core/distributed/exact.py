@@ -199,25 +199,29 @@ def sum_exactly(
 
 
 def _exchange(world, parts):
-    """Add up the parts of all ranks."""
-    ranges = [[-part.first, part.last, part.special is not None] for part in parts]
-    own = np.array(ranges, np.int64).reshape(-1)
+    """Add up the parts of all ranks: first they agree on the limbs that any of them has."""
+    reached = [[-part.first, part.last, part.special is not None] for part in parts]
+    own = np.array(reached, np.int64).reshape(-1)
     (joined,) = Buffer(world, [own.shape], own.dtype).reduce([own], function=np.maximum)
-    joined = joined.reshape(-1, 3).tolist()
-    wide = [k for k, (low, high, _) in enumerate(joined) if -low <= high]
+    ranges = joined.reshape(-1, 3).tolist()
+    wide = [k for k, (low, high, _) in enumerate(ranges) if -low <= high]
     for k in wide:
-        parts[k].widen(-joined[k][0], joined[k][1])
+        parts[k].widen(-ranges[k][0], ranges[k][1])
     limbs = [parts[k].limbs for k in wide]
     sums = Buffer(world, [a.shape for a in limbs], np.dtype(np.int64)).reduce(limbs)
     for k, array in zip(wide, sums, strict=True):
         parts[k].limbs = np.array(array)
         parts[k]._carry()
-    odd = [k for k, (_, _, is_special) in enumerate(joined) if is_special]
-    specials = [np.zeros(parts[k].size) if (own := parts[k].special) is None else own for k in odd]
+    odd = [k for k, (_, _, is_special) in enumerate(ranges) if is_special]
+    specials = [_or_zeros(parts[k].special, parts[k].size) for k in odd]
     with np.errstate(invalid="ignore"):
         sums = Buffer(world, [a.shape for a in specials], np.dtype(np.float64)).reduce(specials)
     for k, array in zip(odd, sums, strict=True):
         parts[k].special = np.array(array)
+
+
+def _or_zeros(array, size):
+    return np.zeros(size) if array is None else array
 
 
 def exact_rows(

@@ -235,6 +235,8 @@ class SessionExchange:
             if plan.compared:
                 self._plan = plan
                 return
+            if self.local.count:
+                self.average()  # what ranks compare before the first step of a program
         samples = process.samples
         if self._empty and not self.accumulated:
             samples = NO_BATCH

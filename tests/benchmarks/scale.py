@@ -30,7 +30,7 @@ from pd_core.run.exchange import use_exchange
 from pd_v2 import build
 
 NETWORKS = "perceptron", "lenet", "vgg", "resnet"
-BUCKET, LONG, UNDER_WAY = 1 << 22, 1 << 15, 8  # as in pd_core.distributed.buffers
+BUCKET, LONG, FEW, UNDER_WAY = 1 << 22, 1 << 15, 16, 8  # as in pd_core.distributed.buffers
 STEPS, BLOCKS = 4, 3
 RANKS = [2**k for k in range(3, 11)]
 # A table of 100 million rows of 64 floats with two slots (Adam), 65,536 ids per rank and step
@@ -41,42 +41,60 @@ TABLE_ROWS, TABLE_WIDTH, TABLE_SLOTS, TABLE_IDS = 100_000_000, 64, 2, 1 << 16
 class Network:
     """A network that messages travel through, and the cores at its ends.
 
-    `latency` is in seconds per round of messages, `bandwidth` in bytes per second of each rank,
+    `latency` are the seconds from one end to the other, `message` those in which a rank sends one
+    and receives one, where many are under way; `bandwidth` is in bytes per second of each rank,
     `adding` in seconds per byte for filling buffers, adding up, and reading the sums; `fixed` are
     seconds of a step that is divided at its gradients, on any number of ranks but one.
     """
 
     latency: float
+    message: float
     bandwidth: float
     adding: float
     fixed: float = 0.0
 
     def meet(self, ranks):
         """Seconds in which each rank learns the headers of all others."""
-        return self.latency * rounds(ranks)
+        return rounds(ranks) * (self.latency + self.message)
+
+    def meet_before(self, ranks):
+        """The same with a message from each rank to every other one."""
+        return self.latency + (ranks - 1) * self.message
 
     def exchange(self, size, ranks, bucket=BUCKET):
         """Seconds to sum up `size` bytes of gradients in the tree."""
         if ranks == 1:
             return 0.0
         if size < LONG:
-            return rounds(ranks) * (self.latency + size / self.bandwidth + size * self.adding)
-        waits = 2 * rounds(ranks) * -(-size // (UNDER_WAY * bucket))
+            travelling = rounds(ranks) * size / self.bandwidth
+            return rounds(ranks) * (self.latency + self.message) + travelling + size * self.adding
+        if ranks <= FEW:
+            return self.exchange_before(size, ranks, bucket)
+        buckets = -(-size // bucket)
+        waits, messages = -(-buckets // UNDER_WAY), 2 * buckets  # two partners in a round
         travelling = 2 * size * (ranks - 1) / ranks / self.bandwidth
-        return waits * self.latency + travelling + size * self.adding
+        waiting = 2 * rounds(ranks) * (waits * self.latency + messages * self.message)
+        return waiting + travelling + size * self.adding
 
     def exchange_before(self, size, ranks, bucket=BUCKET):
-        """The same with a message from each rank to every other one, and back."""
-        messages = 2 * (ranks - 1) * -(-size // bucket)
+        """The same with a slice from each rank to every other one, and back."""
+        buckets = -(-size // bucket)
+        waiting = 2 * (
+            -(-buckets // UNDER_WAY) * self.latency + buckets * (ranks - 1) * self.message
+        )
         travelling = 2 * size * (ranks - 1) / ranks / self.bandwidth
-        return messages * self.latency + travelling + size * self.adding
+        return waiting + travelling + size * self.adding
 
     def rows(self, ids, row_bytes, ranks):
         """Seconds of a lookup in a sharded table and its gradients: ids out, rows in and back."""
         if ranks == 1:
             return 0.0
         travelling = ids * (8 + 2 * row_bytes) * (ranks - 1) / ranks / self.bandwidth
-        return 3 * (ranks - 1) * self.latency + travelling + ids * row_bytes * self.adding
+        return (
+            3 * (self.latency + (ranks - 1) * self.message)
+            + travelling
+            + ids * row_bytes * self.adding
+        )
 
     def step(self, compute, size, ranks):
         """Seconds of a training step that computes for `compute` seconds."""
@@ -85,8 +103,8 @@ class Network:
 
     def step_before(self, compute, size, ranks):
         """The same as pd took it before, with N - 1 headers."""
-        meet = self.latency * (ranks - 1)
-        return compute + self.fixed + meet + self.exchange_before(size, ranks)
+        meeting = self.meet_before(ranks)
+        return compute + self.fixed + meeting + self.exchange_before(size, ranks)
 
     def local_step(self, compute, size, ranks, every):
         """Seconds of a step of momentum whose parameters and slots are averaged now and then."""
@@ -98,32 +116,41 @@ def rounds(ranks):
     return math.ceil(math.log2(ranks))
 
 
-# What the drawing assumes beyond this machine: seconds of a message between two machines, bytes per
-# second, with their source; and of pd itself, per round, for mpi4py and its buffers.
-SOFTWARE = 10e-6
+# What the drawing assumes beyond this machine: seconds of a message between two machines and bytes
+# per second, with their sources. Seconds of pd for each message are those measured here.
+ADDING, FIXED = 0.2e-9, 1e-3
 BEYOND = {
     # Feng et al., "Optimizing 10-Gigabit Ethernet for networks of workstations, clusters, and
-    # grids", SC 2003: TCP between applications
-    "10 GbE": Network(12e-6 + SOFTWARE, 7e9 / 8, 0.2e-9, 1e-3),
+    # grids", SC 2003: TCP between applications, 12 us and 7 Gb/s
+    "10 GbE": (12e-6, 7e9 / 8),
     # Open MPI past the kernel on 40 Gb/s, blogs.cisco.com/performance/mpi-over-40gb-ethernet:
-    # 1.93 us, 93 % of the line
-    "100 GbE": Network(1.93e-6 + SOFTWARE, 0.93 * 100e9 / 8, 0.2e-9, 1e-3),
-    # MVAPICH-Aptus, Ohio State University 2008: 1.5 us; the line of HDR, of which the same part
-    "InfiniBand": Network(1.5e-6 + SOFTWARE, 0.93 * 200e9 / 8, 0.2e-9, 1e-3),
+    # 1.93 us and 93 % of the line
+    "100 GbE": (1.93e-6, 0.93 * 100e9 / 8),
+    # MVAPICH-Aptus, Ohio State University 2008: 1.5 us; the line of HDR, and the same part of it
+    "InfiniBand": (1.5e-6, 0.93 * 200e9 / 8),
 }
+
+
+def beyond(measured):
+    """Return {title: Network} for networks between machines."""
+    (job,) = [j for j in measured if j["ranks"] == 2]
+    return {
+        title: Network(latency + job["latency"], job["message"], bandwidth, ADDING, FIXED)
+        for title, (latency, bandwidth) in BEYOND.items()
+    }
 
 
 # ---- measuring
 
 
-def measure(path, delay):
+def measure(path, delay, blocks):
     """Add the times of this job to a file."""
     pd.distributed.init()
     world = current().world
     if delay:
         keep_back(delay)
     found = {"ranks": world.size, "delay": delay, "cores": sbs.CORES}
-    found["networks"] = {name: network_seconds(name, world) for name in NETWORKS}
+    found["networks"] = {name: network_seconds(name, world, blocks) for name in NETWORKS}
     if world.rank == 0:
         every = json.loads(path.read_text()) if path.exists() else []
         path.write_text(json.dumps([*every, found], indent=1))
@@ -149,7 +176,7 @@ def median(function, times, clock=time.perf_counter):
     return float(np.median(seconds))
 
 
-def network_seconds(name, world):
+def network_seconds(name, world, blocks):
     """{"bytes" of parameters, seconds of a step "alone" and "together"}."""
     module, exchange = workload(name), current()
     times = {"alone": [], "together": []}
@@ -157,17 +184,18 @@ def network_seconds(name, world):
         step, parameters = core_step(module)
         stream = sbs.repeated(module.batches())
         size = sum(4 * int(np.prod(v.dims)) for v in parameters)
-        for _ in range(BLOCKS + 1):
+        for _ in range(blocks + 1):
             for kind, seconds in times.items():
                 use_exchange(exchange if kind == "together" else None)
-                if kind == "together" or world.rank == 0:
+                if world.size > 1 if kind == "together" else world.rank == 0:
                     step(next(stream))
                     clock = time.process_time if kind == "alone" else time.perf_counter
                     seconds.append(median(lambda: step(next(stream)), STEPS, clock))
                 use_exchange(exchange)
                 sleep_until_all(world)
     alone = float(np.median(times["alone"][1:])) if world.rank == 0 else 0.0
-    return {"bytes": size, "alone": alone, "together": float(np.median(times["together"][1:]))}
+    together = float(np.median(times["together"][1:])) if world.size > 1 else 0.0
+    return {"bytes": size, "alone": alone, "together": together}
 
 
 def sleep_until_all(world):
@@ -188,11 +216,10 @@ def fit(sums, steps):
     """
     (job,) = [j for j in sums if j["ranks"] == 2]
     sizes, seconds = np.array([(int(s), t["tree"]) for s, t in job["sums"].items()]).T
-    waits = np.where(sizes < LONG, 1, 2 * np.ceil(sizes / (UNDER_WAY * BUCKET)))
-    columns = np.stack([waits, sizes], 1) / seconds[:, None]
+    columns = np.stack([np.where(sizes < LONG, 1, 2), sizes], 1) / seconds[:, None]
     (latency, per_byte), *_ = np.linalg.lstsq(columns, np.ones(len(seconds)), rcond=None)
     # on one machine travelling is copying: one number for both
-    network = Network(max(latency, job["meet"]), 2 / per_byte, per_byte / 2, 1e-3)
+    network = Network(max(latency, job["meet"]), job["message"], 2 / per_byte, per_byte / 2, FIXED)
     for step in steps:
         if step["ranks"] == 2 and not step["delay"]:
             smallest, network.fixed = step["networks"][NETWORKS[0]], 0.0
@@ -232,20 +259,21 @@ def report(path, sums, picture):
                 f"| {seconds * 1e3:.1f} | {model / seconds - 1:+.0%} |"
             )
     print()
-    for title, beyond in BEYOND.items():
+    networks = beyond(measured)
+    for title, network in networks.items():
         print(f"Efficiency, {title}:\n\n| network | " + " | ".join(map(str, RANKS)) + " |")
         print("| --- " * (len(RANKS) + 1) + "|")
-        for name, values in curves(beyond, base).items():
+        for name, values in curves(network, base).items():
             print(f"| {name} | " + " | ".join(f"{v:.0%}" for v in values) + " |")
         print()
-    print("| ranks | GiB | " + " | ".join(f"{title}, ms" for title in BEYOND) + " |")
+    print("| ranks | GiB | " + " | ".join(f"{title}, ms" for title in networks) + " |")
     row = 4 * TABLE_WIDTH
     for n in RANKS:
         gib = TABLE_ROWS * row * (1 + TABLE_SLOTS) / n / 2**30
-        seconds = [beyond.rows(TABLE_IDS, row, n) * 1e3 for beyond in BEYOND.values()]
+        seconds = [network.rows(TABLE_IDS, row, n) * 1e3 for network in networks.values()]
         print(f"| {n} | {gib:.2f} | " + " | ".join(f"{s:.1f}" for s in seconds) + " |")
     if picture:
-        draw(base, picture)
+        draw(base, networks, picture)
 
 
 def curves(network, base):
@@ -264,12 +292,12 @@ def curves(network, base):
     return found
 
 
-def draw(base, picture):
+def draw(base, networks, picture):
     """Draw efficiency over ranks, and the time and memory of a large table."""
     import matplotlib.pyplot as plt
 
-    figure, every = plt.subplots(1, len(BEYOND) + 1, figsize=(17, 4.5))
-    for axes, (title, network) in zip(every, BEYOND.items(), strict=False):
+    figure, every = plt.subplots(1, len(networks) + 1, figsize=(17, 4.5))
+    for axes, (title, network) in zip(every, networks.items(), strict=False):
         for name, values in curves(network, base).items():
             style = "--" if "before" in name else ":" if "local" in name else "-"
             axes.plot(RANKS, values, style, marker=".", label=name)
@@ -280,7 +308,7 @@ def draw(base, picture):
     row = 4 * TABLE_WIDTH
     memory = [TABLE_ROWS * row * (1 + TABLE_SLOTS) / n / 2**30 for n in RANKS]
     right.plot(RANKS, memory, color="gray", marker="s", label="GiB per rank")
-    for title, network in BEYOND.items():
+    for title, network in networks.items():
         label = f"ms, {title}"
         seconds = [1e3 * network.rows(TABLE_IDS, row, n) for n in RANKS]
         right.plot(RANKS, seconds, marker="o", label=label)
@@ -298,10 +326,11 @@ def main():
     parser.add_argument("sums", type=Path, nargs="?")
     parser.add_argument("picture", nargs="?")
     parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--blocks", type=int, default=BLOCKS)
     arguments = parser.parse_args()
     os.environ.setdefault("MPLBACKEND", "Agg")
     if arguments.what == "measure":
-        measure(arguments.times, arguments.delay)
+        measure(arguments.times, arguments.delay, arguments.blocks)
     else:
         report(arguments.times, arguments.sums, arguments.picture)
 

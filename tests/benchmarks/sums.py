@@ -23,8 +23,8 @@ import numpy as np
 from mpi4py import MPI
 
 TIMES, BUCKET = 15, 1 << 22
-SIZES = [1 << k for k in range(8, 25, 4)]  # bytes, 256 B to 16 MiB
-MOST = 1 << 26  # bytes of all processes together
+SIZES = [1 << k for k in range(8, 21, 4)]  # bytes, 256 B to 1 MiB
+MOST = 1 << 25  # bytes of all processes together
 WAYS = "ranks", "tree", "exact", "int8", "top_k", "gloo"
 
 

@@ -136,6 +136,21 @@ def test_average_parameters_ends_a_round():
         assert (after == mean).all() and (before != after).any() and count == 0
 
 
+def test_a_second_program_begins_with_the_same_values():
+    x, y, w, step = linear(pd.MomentumOptimizer(0.1))
+    other = pd.SGDOptimizer(0.1).minimize(pd.reduce_mean(pd.abs(x @ w - y)))
+
+    def program(rank, session, exchange):
+        feeds = {x: FEATURES[0, rank : rank + 1], y: TARGETS[0, rank : rank + 1]}
+        for update in (step, other, step):
+            session.eval(update, feeds)
+        return session.get(w).tobytes(), exchange.part(session).local.count
+
+    results = run(2, program, local_steps=5)
+    assert results[0][0] != results[1][0]  # in the middle of a round
+    assert [count for _, count in results] == [2, 2]
+
+
 def test_batch_sizes_on_some_ranks_only():
     with pytest.raises(pd.GraphError, match=r"some have a set_batch_size\(\) in local steps"):
         trained(2, pd.SGDOptimizer(0.05), samples=[3, None], local_steps=2)
