@@ -19,6 +19,8 @@ _PIECE = 24  # bits of a significand that are shifted at once
 _OFFSET = 1126  # the lowest bit of the smallest float64, which `frexp` normalizes, is at 2^-1126
 _ROOM = 30  # bits for the number of summands
 _NONE = 1 << 20  # the first limb where there is no number but 0
+_MOST = 1 << 20  # chunks that are added before limbs are carried
+_CHUNK = 1 << 13  # numbers at a time: arrays that long stay in the processor's cache
 
 
 class ExactSum:
@@ -32,6 +34,7 @@ class ExactSum:
         self.size = int(np.prod(shape, dtype=np.int64))
         self.first, self.limbs = _NONE, np.zeros((0, self.size), np.int64)
         self.special: np.ndarray | None = None  # the sum of what is not finite, 0 elsewhere
+        self._summands = 0  # since limbs were carried
 
     @property
     def last(self) -> int:
@@ -40,12 +43,17 @@ class ExactSum:
 
     def add(self, array: np.ndarray, places: np.ndarray | None = None) -> None:
         """Add an array; with `places` [K], distinct, rows [K, ...] to the rows at these."""
-        numbers = np.asarray(array).astype(np.float64, copy=False).reshape(-1)
-        if places is None:
-            columns = np.arange(self.size)
-        else:
+        numbers, digits = np.asarray(array).reshape(-1), 24 if array.dtype.itemsize <= 4 else 53
+        columns = np.arange(self.size)
+        if places is not None:
             width = self.size // max(1, self.shape[0])
             columns = (places[:, None] * width + np.arange(width)).reshape(-1)
+        for start in range(0, numbers.size, _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            self._add_chunk(numbers[chunk].astype(np.float64), columns[chunk], digits)
+
+    def _add_chunk(self, numbers, columns, digits):
+        """Add numbers of so many binary digits to the columns."""
         is_finite = np.isfinite(numbers)
         if not is_finite.all():
             if self.special is None:
@@ -58,7 +66,6 @@ class ExactSum:
             numbers, columns = numbers[is_used], columns[is_used]
         if not len(numbers):
             return
-        digits = 24 if array.dtype.itemsize <= 4 else 53
         fraction, exponent = np.frexp(numbers)
         lowest = exponent.astype(np.int64) + (_OFFSET - digits)
         self.widen(*reach(int(lowest.min()), int(lowest.max()) + digits))
@@ -68,11 +75,15 @@ class ExactSum:
             piece = significand if is_highest else significand & ((1 << _PIECE) - 1)
             self._add_piece(piece, lowest + shift, columns)
             significand = significand >> _PIECE
-        self._carry()
+        self._summands += 1
+        if self._summands == _MOST:
+            self._carry()
 
     def merge(self, other: "ExactSum") -> None:
         """Add the sum of other arrays of the same shape."""
         if len(other.limbs):
+            other._carry()
+            self._carry()
             self.widen(other.first, other.last)
             start = other.first - self.first
             # its top limb belongs to the next ones, too, where there are some here
@@ -88,6 +99,7 @@ class ExactSum:
             return self
         product = ExactSum(self.shape)
         if factor and len(self.limbs):
+            self._carry()
             product.first, product.limbs = self.first, self.limbs.copy()
             product.widen(self.first, self.last + 1)
             product.limbs *= factor
@@ -121,6 +133,7 @@ class ExactSum:
 
     def _carry(self):
         """Have all limbs but the highest between 0 and 2^40 - 1: each number in one way."""
+        self._summands = 0
         for k in range(len(self.limbs) - 1):
             carried = self.limbs[k] >> _BITS
             self.limbs[k] &= (1 << _BITS) - 1
@@ -131,7 +144,11 @@ class ExactSum:
 
         With a divisor the sum is rounded to 53 bits, divided and rounded again.
         """
-        result = _rounded(self.limbs, self.first, np.dtype(dtype).itemsize < 8 and divisor == 1.0)
+        self._carry()
+        is_odd, result = np.dtype(dtype).itemsize < 8 and divisor == 1.0, np.zeros(self.size)
+        for start in range(0, self.size, _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            result[chunk] = _rounded(self.limbs[:, chunk], self.first, is_odd)
         if self.special is not None:
             result = np.where(np.isfinite(self.special) & (self.special == 0), result, self.special)
         with np.errstate(over="ignore"):
@@ -207,6 +224,7 @@ def _exchange(world, parts):
     wide = [k for k, (low, high, _) in enumerate(ranges) if -low <= high]
     for k in wide:
         parts[k].widen(-ranges[k][0], ranges[k][1])
+        parts[k]._carry()
     limbs = [parts[k].limbs for k in wide]
     sums = Buffer(world, [a.shape for a in limbs], np.dtype(np.int64)).reduce(limbs)
     for k, array in zip(wide, sums, strict=True):

@@ -2,6 +2,7 @@
 
     for n in 2 4 8 16 32 64; do mpiexec -n $n python tests/benchmarks/sums.py sums.json; done
     python tests/benchmarks/sums.py sums.json --report
+    python tests/benchmarks/sums.py --processor
 
 Ways take turns in one run: in the order of the ranks, as pd did before (each rank gets its slice
 from all others and sends the sum to all), the tree, exact sums, 8-bit integers and the largest
@@ -20,7 +21,6 @@ import types
 from pathlib import Path
 
 import numpy as np
-from mpi4py import MPI
 
 TIMES, BUCKET = 15, 1 << 22
 SIZES = [1 << k for k in range(8, 21, 4)]  # bytes, 256 B to 1 MiB
@@ -52,7 +52,7 @@ class InOrderOfRanks:
             self.parts.append((whole, bounds))
 
     def __call__(self, array):
-        world, byte = self.world, MPI.BYTE
+        world, byte = self.world, self.world.mpi.BYTE
         np.multiply(array, np.float32(0.5), out=self.sum)
         requests = []
         for whole, bounds in self.parts:
@@ -81,7 +81,7 @@ class InOrderOfRanks:
             for part in parts[2:]:
                 np.add(total, part, out=total)
             message = [whole.view(np.uint8), counts, places, byte]
-            back.append(world.comm.Iallgatherv(MPI.IN_PLACE, message))
+            back.append(world.comm.Iallgatherv(world.mpi.IN_PLACE, message))
         for request in back:
             world.wait(request, "a sum", self.sum)
         return self.sum
@@ -121,6 +121,8 @@ def ways(world, parts, size, torch):
 
 def measure(path, times):
     """Add the times of this job to a file."""
+    from mpi4py import MPI
+
     parts = import_parts()
     world = parts[-1].World(MPI, 300.0)
     torch = None
@@ -168,7 +170,7 @@ def message_seconds(world, times):
     def at_once():
         requests = [world.comm.Irecv(a, other, 7198) for a in array[0]]
         requests += [world.comm.Isend(a, other, 7198) for a in array[1]]
-        while not MPI.Request.Testall(requests):
+        while not world.mpi.Request.Testall(requests):
             pass
 
     return {
@@ -212,6 +214,38 @@ def report(path):
             print(f"| {job['ranks']} | {text_of(int(size))} | " + " | ".join(cells) + " |")
 
 
+def print_processor_times():
+    """Print the nanoseconds of processor time for each number of 1 MiB, without messages."""
+    buffers, exact, top_k, wires, _ = import_parts()
+    rng = np.random.default_rng(0)
+    count = 1 << 18
+    array = (rng.standard_normal(count) * np.exp(2 * rng.standard_normal(count))).astype(np.float32)
+    out, packed = np.empty_like(array), wires.Int8Wire(array.copy())
+    part = exact.ExactSum(array.shape)
+
+    def cut():
+        exact.ExactSum(array.shape).add(array)
+
+    part.add(array)
+    functions = {
+        "fill the buffer": lambda: buffers.fill(out, array, 0.5),
+        "add": lambda: np.add(array, out, out=out),
+        f"exact: cut into {len(part.limbs)} integers": cut,
+        "exact: round": lambda: part.rounded(np.float32),
+        "int8: to integers, and the errors": lambda: packed.encode(0, count // wires.BLOCK),
+        "int8: back": lambda: packed.finish(0, count // wires.BLOCK),
+        "top_k: choose 1 %": lambda: top_k.Chosen([array], 0.01),
+    }
+    print("| for each number | ns |\n| --- | --- |")
+    for name, function in functions.items():
+        seconds = []
+        for _ in range(9):
+            start = time.process_time()
+            function()
+            seconds.append(time.process_time() - start)
+        print(f"| {name} | {min(seconds) / count * 1e9:.1f} |")
+
+
 def text_of(size):
     """A number of bytes as text."""
     return (
@@ -223,11 +257,14 @@ def text_of(size):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=Path, nargs="?")
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--processor", action="store_true")
     parser.add_argument("--times", type=int, default=TIMES)
     arguments = parser.parse_args()
-    if arguments.report:
+    if arguments.processor:
+        print_processor_times()
+    elif arguments.report:
         report(arguments.file)
     else:
         measure(arguments.file, arguments.times)
