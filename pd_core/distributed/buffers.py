@@ -9,11 +9,10 @@ import numpy as np
 
 from .tree import halvings, swaps
 from .wires import ShortWire, Wire, aligned
-from .world import DATA_SECONDS, World, as_bytes
+from .world import DATA_SECONDS, FEW, World, as_bytes
 
 _ALIGNMENT = 64  # bytes, of each gradient in the buffer
 _LONG = 1 << 15  # bytes of a bucket from which on less travels, in more messages
-_FEW = 16  # ranks up to which slices go straight to their owners: fewer messages wait for others
 _UNDER_WAY = 8  # buckets at the same time
 _SUM_TAG, _SUM_TAGS = 7200, 256  # messages of a bucket have one of these tags
 
@@ -125,7 +124,7 @@ class Bucket:
             self._rounds = iter(())
         elif not wire.halves and self._count * wire.sent.dtype.itemsize < _LONG:
             self._rounds = self._double(function)
-        elif not wire.halves and world.size <= _FEW:
+        elif not wire.halves and world.size <= FEW:
             self._rounds = self._straight(function)
         else:
             self._rounds = self._halve(function)

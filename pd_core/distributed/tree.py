@@ -2,10 +2,12 @@
 
 The sum over the ranks lo, ..., hi - 1 is that over their first half plus that over their second
 half, the first one larger by one rank if the number is odd. Where a rank is, how long a message is,
-and which of the two ways below it travels change nothing of it.
+and in which of the ways below it travels change nothing of it.
 
 - Doubling (for short arrays): the ranks of two halves swap their sums, in ceil(log2 N) rounds.
-- Halving (for long ones): after a round each rank has the sum over a larger group, but for a
+- Straight (for long ones on few ranks): each rank gets its share of the elements from all others,
+  adds them up in the order of the tree, and sends the sums to all; two rounds.
+- Halving (for long ones on many): after a round each rank has the sum over a larger group, but for a
   smaller share of the elements, at last 1/N of them; then the same messages back. In
   2 ceil(log2 N) rounds a rank sends and receives 2 (N - 1) / N times the array in the mean, and at
   most 2.3 times. For powers of two these are the recursive doubling and halving of Rabenseifner

@@ -19,6 +19,7 @@ T = TypeVar("T")
 # What a rank has come to, in its header.
 INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, TABLE, BATCH, END = range(10)
 NUMBER, COMPARE, AVERAGE = range(10, 13)
+FEW = 16  # ranks up to which messages go straight to all others: fewer of them wait for others
 NO_BATCH = -1.0  # the weight of a rank in an empty step
 _NAMES = {
     INIT: "init()",
@@ -233,41 +234,50 @@ class World:
         return self._meet(np.array([kind, digest, size, bits, flags, values], np.int64))
 
     def _meet(self, header, limit=None):
-        """Return the headers of all ranks, in ceil(log2 N) rounds (Bruck et al. 1997).
+        """Return the headers of all ranks.
 
-        After each round a rank knows the headers of twice as many of those that follow it.
+        Few ranks send theirs to all others; more take ceil(log2 N) rounds (Bruck et al. 1997): after
+        each of them a rank knows the headers of twice as many of those that follow it.
         """
         self._met += 1
         every = np.empty((self.size, len(header)), np.int64)
+        if self.size <= FEW:
+            every[self.rank] = header
+            receiving = {
+                r: self.comm.Irecv(as_bytes(every[r]), r, _HEADER_TAG) for r in self._others()
+            }
+            sending = [self.comm.Isend(as_bytes(header), r, _HEADER_TAG) for r in self._others()]
+            self._wait_for_headers(receiving, sending, header, limit, every)
+            return every
         every[0], known = header, 1
         while known < self.size:
             more = min(known, self.size - known)
-            source = (self.rank + known) % self.size
-            requests = [
-                self.comm.Irecv(as_bytes(every[known : known + more]), source, _HEADER_TAG),
-                self.comm.Isend(
-                    as_bytes(every[:more]), (self.rank - known) % self.size, _HEADER_TAG
-                ),
-            ]
-            self._wait_for_header(requests, header, limit, (requests, every))
+            source, to = (self.rank + known) % self.size, (self.rank - known) % self.size
+            into = as_bytes(every[known : known + more])
+            receiving = {source: self.comm.Irecv(into, source, _HEADER_TAG)}
+            sending = [self.comm.Isend(as_bytes(every[:more]), to, _HEADER_TAG)]
+            self._wait_for_headers(receiving, sending, header, limit, every)
             known += more
         return np.concatenate([every[self.size - self.rank :], every[: self.size - self.rank]])
 
-    def _wait_for_header(self, requests, header, limit, kept):
-        """Wait for a message of a meeting, to which a rank that has ended does not come."""
+    def _wait_for_headers(self, receiving, sending, header, limit, every):
+        """Wait for messages of a meeting, to which a rank that has ended does not come."""
         gone: list[int] = []
+        requests = [*receiving.values(), *sending]
 
         def is_done():
             return self.mpi.Request.Testall(requests) or bool(gone)
 
         if not self.poll(is_done, limit, ended=gone):
-            kind = int(header[_PLACE])
-            self.give_up(kept, "the other ranks did not come")
-            missing = self.silent(self.comm, self._others()) or self._others()
+            missing = [r for r, request in receiving.items() if not request.Test()]
+            self.give_up((requests, header, every), "the other ranks did not come")
+            if self.size > FEW:  # what has not come is the message of a rank that waits, too
+                missing = self.silent(self.comm, self._others())
+            missing = missing or self._others()
             self.broken = f"{ranks_text(missing)} did not come"
-            raise self._absence(missing, kind)
+            raise self._absence(missing, int(header[_PLACE]))
         if gone:
-            self.keep(kept)
+            self.keep((requests, header, every))
             raise self._end_of(sorted(gone), header[_PLACE])
 
     def _end_of(self, gone, kind):

@@ -55,6 +55,8 @@ class Network:
 
     def meet(self, ranks):
         """Seconds in which each rank learns the headers of all others."""
+        if ranks <= FEW:
+            return self.meet_before(ranks) if ranks > 1 else 0.0
         return rounds(ranks) * (self.latency + self.message)
 
     def meet_before(self, ranks):

@@ -2,15 +2,16 @@
 
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from pd_core.distributed import buffers
+from pd_core.distributed import buffers, world
 from pd_core.distributed.tree import merges
 from pd_core.distributed.wires import Int8Wire
-from tests.core.distributed.in_process import sums
+from tests.core.distributed.in_process import sums, worlds
 
 f32 = np.float32
 SIZES = range(1, 10)
@@ -19,7 +20,7 @@ WAYS = {"doubling": (1 << 30, 0), "straight": (0, 99), "halving": (0, 0)}
 
 def take(monkeypatch, way):
     """Let all sums be made in one of the ways."""
-    for name, value in zip(("_LONG", "_FEW"), WAYS[way], strict=True):
+    for name, value in zip(("_LONG", "FEW"), WAYS[way], strict=True):
         monkeypatch.setattr(buffers, name, value)
 
 
@@ -140,3 +141,21 @@ def test_what_8_bit_integers_lose_is_kept(size):
     exact, lost = np.sum(own, 0, np.float64), np.sum(errors, 0, np.float64)[:900]
     np.testing.assert_allclose(found[0][0] + lost, exact, rtol=1e-5, atol=1e-6)
     assert np.abs(found[0][0] - exact).max() > 0
+
+
+@pytest.mark.parametrize("size", [2, 5, 17, 20])
+def test_ranks_meet(size):
+    """All get the headers of all, whoever comes first."""
+    every = worlds(size)
+
+    def meet(rank):
+        return every[rank].barrier(
+            world.BARRIER, world.Description(["here"]), float(rank), 1 << rank, rank
+        )
+
+    with ThreadPoolExecutor(size) as pool:
+        for found in pool.map(meet, reversed(range(size))):
+            assert found.weights == {r: float(r) for r in range(size)}
+            assert found.flags == (1 << size) - 1 and not found.agree
+    most = size - 1 if size <= world.FEW else math.ceil(math.log2(size))
+    assert all(each.comm.messages == most for each in every)
