@@ -7,8 +7,8 @@ and in which of the ways below it travels change nothing of it.
 - Doubling (for short arrays): the ranks of two halves swap their sums, in ceil(log2 N) rounds.
 - Straight (for long ones on few ranks): each rank gets its share of the elements from all others,
   adds them up in the order of the tree, and sends the sums to all; two rounds.
-- Halving (for long ones on many): after a round each rank has the sum over a larger group, but for a
-  smaller share of the elements, at last 1/N of them; then the same messages back. In
+- Halving (for long ones on many): after a round each rank has the sum over a larger group, but for
+  a smaller share of the elements, at last 1/N of them; then the same messages back. In
   2 ceil(log2 N) rounds a rank sends and receives 2 (N - 1) / N times the array in the mean, and at
   most 2.3 times. For powers of two these are the recursive doubling and halving of Rabenseifner
   2004; here the shares of the two groups of a round are interleaved, so that they nest for any N.

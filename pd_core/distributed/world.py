@@ -236,8 +236,8 @@ class World:
     def _meet(self, header, limit=None):
         """Return the headers of all ranks.
 
-        Few ranks send theirs to all others; more take ceil(log2 N) rounds (Bruck et al. 1997): after
-        each of them a rank knows the headers of twice as many of those that follow it.
+        Few ranks send theirs to all others; more take ceil(log2 N) rounds (Bruck et al. 1997), each
+        of which doubles the number of headers that a rank knows.
         """
         self._met += 1
         every = np.empty((self.size, len(header)), np.int64)

@@ -57,6 +57,8 @@ def test_options_are_before_the_program(arguments, leading):
             "--min-workers 3 is above --workers 2",
         ),
         ("--workers 2 --heartbeat x train.py", "x is not a positive number of seconds"),
+        ("--compression int8 train.py", "--compression needs --workers N, or mpiexec"),
+        ("--workers 2 --compression zip train.py", "argument --compression: invalid choice: 'zip'"),
         ("--monitor test/cost train.py", "--monitor needs --save-best FILE, --patience N or"),
         ("--patience 0 train.py", "argument --patience: 0 is not a positive number"),
         ("--save-best . train.py", "--save-best .: it is a folder, and needs a file"),
