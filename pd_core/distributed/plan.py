@@ -159,8 +159,8 @@ class Plan:
     ) -> Gradients:
         """Return the same as `exchange`, with exact sums of all that the ranks have accumulated."""
         process = self.process
-        dense = [w() for refs in self._dense.values() for w in refs]
-        by_rows = [w() for w in (*self.sparse, *self.sharded)]
+        dense: list[Any] = [w() for refs in self._dense.values() for w in refs]
+        by_rows: list[Any] = [w() for w in (*self.sparse, *self.sharded)]
 
         def operation():
             world = process.world
@@ -176,10 +176,11 @@ class Plan:
             every, rows = process.shares(weights), []
             for w in by_rows:
                 pairs = [*accumulated.get(w, []), gradients[w]]
-                joined = [np.concatenate(arrays) for arrays in zip(*pairs, strict=True)]
+                numbers, values = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
+                joined = numbers, values
                 if w.is_shard:
                     sent = w.storage.table.sent
-                    to_join = sum_at_owners(world, joined, 1.0, None, WHAT, sent, join=list)
+                    to_join = sum_at_owners(world, joined, 1.0, None, WHAT, sent, list)
                 else:
                     to_join = send_rows(world, joined)
                 numbers, values = exact_rows(to_join, [int(n) for n in every], total)

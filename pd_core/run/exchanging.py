@@ -35,7 +35,8 @@ class Exchanging(Observer):
             request.updates = [local_update(u) for u in request.updates]
         elif seam:
             self._is_local = shared is not None and shared.is_local
-            if not self._is_local or shared.changes_gradients:  # else there is nothing to pause for
+            # the gradients of a step of this process alone are used as they are
+            if shared is None or not shared.is_local or shared.changes_gradients:
                 request.seam, request.exchange = seam, self._exchange
 
     def before(self, program: Program, fed: Mapping[Variable, Any]) -> None:
