@@ -11,8 +11,9 @@ from pd_core.training import read_checkpoint
 
 from . import build
 from .files.unpacking import open_plain
-from .formats.parameter_file import read_tar, read_value, write_tar, write_value
+from .formats.parameter_file import FileValue, read_tar, read_value, write_tar, write_value
 from .formats.proto import ParameterConfig
+from .job.tables import LARGEST, OwnRows, SpreadValue, drawn, own_rows
 from .not_finite import names_not_finite
 from .topology import Topology
 from .warning import warn
@@ -86,9 +87,14 @@ class Parameters:
         name = parameter.config.name
         if name in self._own:
             return self._own[name]
-        bound = self._bound.get(name, parameter).variable
-        moves = bound is not parameter.variable and self._session.has(bound)
-        return self._session.get(bound) if moves else None
+        bound = self._bound.get(name, parameter)
+        if bound.variable is parameter.variable or not self._session.has(bound.variable):
+            return None
+        if bound.table is None:
+            return self._session.get(bound.variable)
+        if parameter.table is None or parameter.shape != bound.shape:
+            return SpreadValue(bound.table, self._session).array()
+        return OwnRows(self._session.get(bound.variable), math.prod(bound.shape))
 
     def check_read(self, who, parameters):
         """Warn, once, of parameters of a network that the file of this pool lacks.
@@ -117,8 +123,11 @@ class Parameters:
         session = self._session
         for p in self._bound.values() if parameters is None else parameters:
             config, stream = p.config, build.current().random
-            fill = stream.uniform if config.initial_strategy == 1 else stream.normal
-            values = fill(config.initial_mean, config.initial_std, int(config.size))
+            if p.table is None:
+                fill = stream.uniform if config.initial_strategy == 1 else stream.normal
+                values = fill(config.initial_mean, config.initial_std, int(config.size))
+            else:
+                values = drawn(p.table, stream, config)
             if not session.has(p.variable):
                 session.set(p.variable, values.reshape(p.variable.dims), copy=False)
 
@@ -196,9 +205,9 @@ class Parameters:
         self.check_read("infer", parameters)
         values = {}
         for p in parameters:
-            value = self._value(p.config.name)
+            value = self._value_for(p)
             self._check_size(p, value)
-            values[p.variable] = value.reshape(p.variable.dims)
+            values[p.variable] = _stored(p, value)
         return values
 
     def update_param_conf(self, model_config):
@@ -244,13 +253,30 @@ class Parameters:
 
     def _value(self, name):
         if name in self._own:
-            return self._own[name].copy()
+            own = self._own[name]
+            return own.array().reshape(-1) if isinstance(own, FileValue) else own.copy()
         if name not in self._bound:  # only configured; 2017 returned uninitialized memory
             return np.zeros(int(self._config(name).size), np.float32)
         session, variable = self._session, self._bound[name].variable
         if not session.has(variable):
             self._draw_without_advancing()
+        if self._bound[name].table is not None:
+            return SpreadValue(self._bound[name].table, session).array().reshape(-1)
         return session.get(variable).reshape(-1)
+
+    def _value_for(self, parameter):
+        """A copy of a value; of a table whose rows are spread over ranks those of this one."""
+        name = parameter.config.name
+        if parameter.table is not None and name in self._own:
+            return self._own[name]
+        bound = self._bound.get(name)
+        if parameter.table is None or bound is None or bound.table is None:
+            return self._value(name)
+        if bound.shape != parameter.shape:
+            return self._value(name)
+        if not self._session.has(bound.variable):
+            self._draw_without_advancing()
+        return OwnRows(self._session.get(bound.variable), math.prod(bound.shape))
 
     def _draw_without_advancing(self):
         """Draw the values that a trainer would draw now, and put the stream back for it."""
@@ -262,10 +288,10 @@ class Parameters:
     def _store(self, name, value):
         self._assigned.add(name)
         if name in self._bound:
-            variable = self._bound[name].variable
-            self._session.set(variable, value.reshape(variable.dims))
+            parameter = self._bound[name]
+            self._session.set(parameter.variable, _stored(parameter, value))
         else:
-            self._own[name] = value.reshape(-1)
+            self._own[name] = value if isinstance(value, FileValue) else value.reshape(-1)
 
     # ---- files
 
@@ -283,16 +309,32 @@ class Parameters:
         `f` is a binary file, or a path, which is written atomically: an existing file stays until
         the new one is complete, even if the process is killed.
         """
-        items = [(self._config(name), self.get(name)) for name in self.keys()]
-        bad = names_not_finite((config.name, value) for config, value in items)
+        items = [(self._config(name), self._value_to_write(name)) for name in self.keys()]
+        spread = [value for _, value in items if isinstance(value, SpreadValue)]
+        bad = [config.name for config, value in items if not _is_finite(config.name, value)]
         if bad:
             names = _comma_separated(bad)
             warn(f"to_tar: there are values that are not finite in the parameters {names}")
-        if isinstance(f, (str, os.PathLike)):
-            with pd.atomic_write(f) as file:
-                write_tar(file, items)
-        else:
-            write_tar(f, items)
+        try:
+            if isinstance(f, (str, os.PathLike)):
+                with pd.atomic_write(f) as file:
+                    write_tar(file, items)
+            else:
+                write_tar(f, items)
+        except OSError:
+            for value in spread:
+                value.drain()
+            raise
+
+    def _value_to_write(self, name):
+        """A value that `write_tar` takes; of a large one a part at a time."""
+        if isinstance(self._own.get(name), FileValue):
+            return self._own[name]
+        if name in self._bound and self._bound[name].table is not None:
+            if not self._session.has(self._bound[name].variable):
+                self._draw_without_advancing()
+            return SpreadValue(self._bound[name].table, self._session)
+        return self.get(name)
 
     @staticmethod
     def from_tar(f, strict=False):
@@ -345,12 +387,28 @@ class Parameters:
             if values[name].shape != shape:
                 raise ValueError(f"parameter {name!r} is {shape}, the value {values[name].shape}")
         for name in common:
-            self.set(name, values[name])
+            self._store(name, values[name])
         self._assigned.update(exclude_params)
         self._is_read = True
         if missing and self._flat:
             names = _comma_separated(missing)
             warn(f"init_from_tar: the file lacks {names}; they keep their values\n{_CUT_HINT}")
+
+
+def _stored(parameter, value):
+    """What a session stores of the whole value of a parameter."""
+    if parameter.table is not None:
+        return own_rows(parameter.table, value)
+    whole = value.array() if isinstance(value, FileValue) else value
+    return whole.reshape(parameter.variable.dims)
+
+
+def _is_finite(name, value):
+    """Return whether all elements of a value to write are finite."""
+    if isinstance(value, SpreadValue):
+        return value.is_finite()
+    parts = value.parts() if isinstance(value, FileValue) else [value]
+    return not any(names_not_finite((name, part) for part in parts))
 
 
 def _comma_separated(names):
@@ -368,7 +426,8 @@ def _values_in(tree):
 
 def _items_of_tar(f):
     """Return the (config, value) pairs of a tar: an open file, or a path, gzipped or not."""
+    largest = LARGEST if pd.distributed.world_size() > 1 else None
     if not isinstance(f, (str, os.PathLike)):
-        return read_tar(f)
+        return read_tar(f, largest)
     with open_plain(f) as file:
-        return read_tar(file)
+        return read_tar(file, largest)

@@ -73,19 +73,33 @@ class RandR:
         One more pair is drawn at the end, and its cosine overwrites the last value: 2017 wrote the
         last value again after its loop, whether or not the size was odd.
         """
+        return next(self.normal_parts(mean, std, size, size + size % 2 or 2), np.empty(0, np.float32))
+
+    def normal_parts(self, mean, std, size, count):
+        """Yield the values that `normal` draws, `count` at a time, an even number."""
         mean, std = np.float32(mean), np.float32(std)
-        if not size:
-            return np.empty(0, np.float32)
-        pairs = np.empty((size // 2 + 1, 2), np.float32)
-        scratch = _Scratch(min(len(pairs), _CHUNK))
-        for start in range(0, len(pairs), _CHUNK):
-            self._box_muller(mean, std, pairs[start : start + _CHUNK], scratch)
-        out = pairs.reshape(-1)[:size]
-        out[-1] = pairs[-1, 0]
-        return out
+        scratch = _Scratch(min(count // 2 + 1, _CHUNK))
+        for first in range(0, size, count):
+            length = min(count, size - first)
+            is_last = first + length == size
+            pairs = np.empty((length // 2 + is_last, 2), np.float32)
+            for start in range(0, len(pairs), _CHUNK):
+                self._box_muller(mean, std, pairs[start : start + _CHUNK], scratch)
+            out = pairs.reshape(-1)[:length]
+            if is_last:
+                out[-1] = pairs[-1, 0]
+            yield out
 
     def uniform(self, mean, std, size):
         """Draw `size` float32 values, uniform in [mean - std, mean + std)."""
+        return next(self.uniform_parts(mean, std, size, size or 1), np.empty(0, np.float32))
+
+    def uniform_parts(self, mean, std, size, count):
+        """Yield the values that `uniform` draws, `count` at a time."""
+        for first in range(0, size, count):
+            yield self._uniform(mean, std, min(count, size - first))
+
+    def _uniform(self, mean, std, size):
         left, right = np.float32(mean - std), np.float32(mean + std)
         out = np.empty(size, np.float32)
         for start in range(0, size, _CHUNK):

@@ -43,8 +43,16 @@ def empty_step(update: Update | Sequence[Update], feeds: Feeds | None = None) ->
             "empty_step: inside session.exchanging() the ranks exchange nothing themselves"
         )
     supply_nothing(session, [], updates)
-    if process.accumulating:
-        return
+    if not process.accumulating:
+        update_without_batch(updates, feeds)
+
+
+def update_without_batch(updates: Sequence[Update], feeds: Feeds | None) -> None:
+    """Take part in an exchange of gradients and in what the updates do with them.
+
+    As `empty_step`, which takes part in lookups before.
+    """
+    session, process = default_session(), current()
     part = process.of(session)
     if part is None:
         raise GraphError("empty_step: no rank has a batch in this step: there is one rank")

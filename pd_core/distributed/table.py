@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..graph.recording import not_recording, recorder
 from ..graph.roles import Storage
 from ..graph.variable import Operand, Variable, constant, fresh_dim, static
 from ..graph.whole import whole
+from ..ops.gather import gather_stored
 from ..run.host_inputs import supply_by
 from ..run.session import Session, default_session
 from . import process
@@ -27,6 +28,7 @@ from .table_routes import Route
 from .world import TABLE, Description, World
 
 _OUT_OF_RANGE = 1  # a flag: this rank looks up an id that the table does not have
+_BLOCK_ELEMENTS = 1 << 22  # of all ranks together, read at a time
 
 
 class Places(Variable):
@@ -73,6 +75,24 @@ class ShardedTable:
             )
             if self.shard.dtype != np.float32:
                 raise DTypeError(f"ShardedTable: {self.shard!r} holds float32")
+        self._share()
+
+    @classmethod
+    def around(cls, height: int, shard: Variable) -> "ShardedTable":
+        """Return the table of `height` rows whose part on this rank a parameter holds.
+
+        That is float32 [height / ranks, ...], rounded up.
+        """
+        table = object.__new__(cls)
+        table.shape = (height, *static(shard.dims)[1:])
+        table.rank, table.ranks = process.rank(), process.world_size()
+        table.shard = shard
+        table._share()
+        return table
+
+    def _share(self):
+        """Make the shard known as the part of the table, and what lookups read."""
+        with not_recording():
             self._asked = Variable.of((fresh_dim(),), np.int64, f"{self.name}_asked")
             count = fresh_dim()
             self._rows = self._slot((count,), np.int64, "rows")
@@ -158,13 +178,40 @@ class ShardedTable:
 
     # ---- between the ranks
 
-    def rows(self, ids: ArrayLike) -> np.ndarray:
-        """Return the rows of ids [...] as an array [..., D]; all ranks call it, with their own."""
+    def rows(self, ids: ArrayLike, session: Session | None = None) -> np.ndarray:
+        """Return the rows of ids [...] as an array [..., D]; all ranks call it, with their own.
+
+        They are those of the default session, or of another one.
+        """
         array = np.asarray(ids)
         if array.dtype.kind not in "iu" and array.size:
             raise TypeError(f"rows of {self.name}: takes integer ids, not {array.dtype}")
-        _, (places,), fetched = self._fetch(default_session(), [array.astype(np.int64)])
+        session = default_session() if session is None else session
+        _, (places,), fetched = self._fetch(session, [array.astype(np.int64)])
         return fetched[places]
+
+    def blocks(self, session: Session) -> Iterator[np.ndarray]:
+        """Yield all rows, some of them at a time and in their order; all ranks call it together.
+
+        They are the values of a session, which keeps them as they are meanwhile.
+        """
+        world, what = self.world(session), f"reading all of {self.name}"
+        self.barrier(world, what)
+        start = 0
+        for own in self.own_blocks(session):
+            every = world.recovering(lambda own=own: world.gather(own, what))
+            rows = every.swapaxes(0, 1).reshape(-1, *self.shape[1:])
+            yield rows[: self.height - start]
+            start += len(rows)
+
+    def own_blocks(self, session: Session) -> Iterator[np.ndarray]:
+        """Yield the rows of this rank, some of them at a time and in their order."""
+        own_height = static(self.shard.dims)[0]
+        width = max(1, int(np.prod(self.shape[1:], dtype=np.int64)))
+        count = max(1, _BLOCK_ELEMENTS // (width * self.ranks))
+        for start in range(0, own_height, count):
+            places = np.arange(start, min(start + count, own_height))
+            yield self.own_rows(session, places, self._answer)
 
     def _fetch(self, session, ids):
         """The distinct ids [K] in arrays of ids, the places of all of them there, and their rows.
@@ -196,7 +243,7 @@ class ShardedTable:
     def reader(self, part: Variable) -> Variable:
         """Return the rows of the shard or one of its slots whose places `own_rows` gets."""
         with not_recording():
-            return ops.gather(part, self._asked)
+            return gather_stored(part, self._asked)
 
     def own_rows(self, session: Session, places: np.ndarray, reader: Variable) -> np.ndarray:
         """Return the values of a `reader`, without a copy of any other rows."""
@@ -233,4 +280,4 @@ class ShardedTable:
 @op
 def _looked_up(fetched: Variable, shard: Variable, rows: Variable, places: Variable) -> Variable:
     """Fetched rows at their places; the gradient goes to the rows, by number, of the shard."""
-    return ops.gather(ops.straight_through(fetched, ops.gather(shard, rows)), places)
+    return ops.gather(ops.straight_through(fetched, gather_stored(shard, rows)), places)

@@ -7,16 +7,16 @@ written last, and has the token of all parts: a table that is not whole has none
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..graph.errors import ARRAY_ERRORS, DamagedFile, GraphError, ShapeError
 from ..graph.names import names
-from ..graph.variable import static
+from ..graph.variable import Variable, static
 from ..run.session import Session
 from ..run.undo import Undo
 from ..storage.atomic import atomic_write
@@ -97,16 +97,47 @@ def table_name(folder: Path) -> str:
     return _manifest(folder / _MANIFEST)["name"]
 
 
+def table_shape(folder: Path) -> tuple[int, ...]:
+    """Return the sizes of the table in a folder; DamagedFile if there is no whole one."""
+    return tuple(_manifest(folder / _MANIFEST)["shape"])
+
+
 def read_table(table: Any, session: Session, folder: Path) -> None:
     """Read the rows of this rank from what other ranks, or this one, have written."""
     world = table.world(session)
     table.barrier(world, f"load() of {table.name}")
-    content = _manifest(folder / _MANIFEST)
-    if content["name"] != table.name:
-        raise GraphError(f"{folder} has the table {content['name']!r}, this one is {table.name!r}")
-    if tuple(content["shape"]) != table.shape:
-        raise ShapeError(f"{folder} has a table {content['shape']}, this one is {table!r}")
     known = {name: v for name, v in names().variables.items() if v.storage.table is table}
+    share = Share(table.name, table.shape, table.rank, table.ranks)
+    arrays = dict(read_parts(share, folder, known))
+    with Undo(session):
+        for name, v in known.items():
+            session.set(v, arrays.pop(name), copy=False)
+        session.store.waiting_rows.update(arrays)
+
+
+class Share(NamedTuple):
+    """The rows of a table [V, ...] that a rank reads: `rank`, `rank + ranks`, ..."""
+
+    name: str
+    shape: tuple[int, ...]
+    rank: int = 0
+    ranks: int = 1
+
+
+def read_parts(
+    share: Share, folder: Path, known: Mapping[str, Variable]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the names of a saved parameter and its slots, with the rows of a share.
+
+    `known` variables of these names have to be there, and to fit: GraphError, ShapeError. Nothing
+    but these rows is held in memory.
+    """
+    content = _manifest(folder / _MANIFEST)
+    if content["name"] != share.name:
+        raise GraphError(f"{folder} has the table {content['name']!r}, this one is {share.name!r}")
+    if tuple(content["shape"]) != tuple(share.shape):
+        here = f"{share.name!r}, {list(share.shape)}, {share.ranks} ranks"
+        raise ShapeError(f"{folder} has a table {content['shape']}, this one is {here}")
     lacking = [name for name in known if name not in content["parts"]]
     if lacking:
         raise GraphError(f"{folder} has no values for {', '.join(lacking)}")
@@ -116,21 +147,15 @@ def read_table(table: Any, session: Session, folder: Path) -> None:
         if _manifest(part / _MANIFEST) != content:
             raise DamagedFile(f"{part} was not written together with {folder / _MANIFEST}")
         old.append(part)
-    arrays = {}
     for name in content["parts"]:
         file = _file_of(content["parts"], name)
-        arrays[name] = _own_rows(table, [_opened(part / file) for part in old], known.get(name))
-    with Undo(session):
-        for name, v in known.items():
-            session.set(v, arrays.pop(name), copy=False)
-        session.store.waiting_rows.update(arrays)
+        yield name, _own_rows(share, [_opened(part / file) for part in old], known.get(name))
 
 
 def _own_rows(table, files, v):
-    """The rows of this rank from the arrays of all that have written."""
-    first = files[0]
-    own_height = static(table.shard.dims)[0]
-    shape = (own_height, *first.shape[1:])
+    """The rows of a Share from the arrays of all that have written."""
+    first, height = files[0], table.shape[0]
+    shape = (-(-height // table.ranks), *first.shape[1:])
     if v is not None and (shape != v.dims or first.dtype != v.dtype):
         saved = f"{first.dtype}{list(shape)} in {first.filename}"
         raise ShapeError(f"{v!r} cannot take the saved {saved}")
@@ -138,11 +163,11 @@ def _own_rows(table, files, v):
     for start, stop in _blocks(shape, first.dtype):
         ids = table.rank + table.ranks * np.arange(start, stop)
         for rank, file in enumerate(files):
-            whole = (len(range(rank, table.height, len(files))), *first.shape[1:])
+            whole = (len(range(rank, height, len(files))), *first.shape[1:])
             if (file.shape, file.dtype) != (whole, first.dtype):
                 found = f"{file.dtype}{list(file.shape)}"
                 raise DamagedFile(f"{file.filename} has {found}, not {first.dtype}{list(whole)}")
-            mine = np.flatnonzero((ids % len(files) == rank) & (ids < table.height))
+            mine = np.flatnonzero((ids % len(files) == rank) & (ids < height))
             array[start + mine] = file[ids[mine] // len(files)]
     return array
 

@@ -1,5 +1,7 @@
 """Reading and writing by index."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -8,7 +10,7 @@ from ..graph.errors import DTypeError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.recording import recorder
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Dim, Operand, Variable, constant, describe
 from .math import cast, equal, minimum, where
 from .shape import arange, unsqueeze
 
@@ -18,6 +20,7 @@ def gather(x: Operand, index: Operand, axis: int = 0) -> Variable:
     """Take slices of x along an axis, one for each entry of an index of any rank and integer type.
 
     Negative indices count from the end. One outside -n … n - 1 is an OutOfRange error on a CPU.
+    Rows of a sharded table are looked up, wherever they are, see `ShardedTable.lookup`.
 
     Args:
         x: of any dtype.
@@ -30,10 +33,34 @@ def gather(x: Operand, index: Operand, axis: int = 0) -> Variable:
         DTypeError: the index is no integer.
         ShapeError: x has no such axis.
     """
+    table = _table_of(x)
+    if table is not None and axis == 0:
+        rows: Variable = table.lookup(index)
+        return rows
     recording = recorder()
     if recording is not None and isinstance(index, (int, np.integer)):
         index = recording.changing(constant(int(index)))
     return apply("Gather", x, _index(index), axis=axis)
+
+
+def gather_stored(x: Variable, rows: Variable) -> Variable:
+    """Take rows of what this process stores of x, by their places there, int32 or int64."""
+    return apply("Gather", x, rows, axis=0)
+
+
+def rows_of(x: Variable) -> Dim:
+    """Return the number of rows that `gather` takes from x: of a sharded table all of them."""
+    table = _table_of(x)
+    height: Dim = x.dims[0] if table is None else table.height
+    return height
+
+
+def _table_of(x: Any) -> Any:
+    """The sharded table whose parameter x is, else None."""
+    if not isinstance(x, Variable) or not x.is_shard:
+        return None
+    table = x.storage.table
+    return table if table.shard is x else None
 
 
 def _index(index: Operand, *kernels: type) -> Variable:

@@ -13,7 +13,7 @@ from ..graph.variable import Operand, Variable, constant, describe, static
 from . import math as m
 from .activation import sigmoid, softplus
 from .control import as_list
-from .gather import chosen, gather, within
+from .gather import chosen, gather, rows_of, within
 from .matrix import matmul
 from .mode import straight_through
 from .random import uniform_random
@@ -119,7 +119,7 @@ def nce_loss(
     xs, matrices, label = _checked(inputs, weights, labels)
     if samples < 1:
         raise ValueError(f"nce_loss: at least one sample is drawn, not {samples}")
-    (classes,) = static(matrices[0].dims[:1])
+    (classes,) = static([rows_of(matrices[0])])
     label = within(label, classes)
     p = None
     if distribution is not None:
@@ -175,7 +175,7 @@ def hierarchical_sigmoid(
         ShapeError: labels, inputs and weights do not fit each other.
     """
     xs, matrices, label = _checked(inputs, weights, label)
-    classes = static(matrices[0].dims)[0] + 1
+    classes = static([rows_of(matrices[0])])[0] + 1
     powers = np.int64(2) ** np.arange((2 * classes - 1).bit_length() - 1)
     leaf = chosen(label, classes) + classes
     child, parent = m.quotient(leaf, powers), m.quotient(leaf, powers * 2)
@@ -199,7 +199,7 @@ def _checked(
             raise ShapeError(
                 f"takes rows [N, D] and weights [classes, D], not {describe(x)} and {describe(w)}"
             )
-    rows = {w.dims[0] for w in matrices}
+    rows = {rows_of(w) for w in matrices}
     if len(rows) > 1:
         raise ShapeError(f"the weights have {sorted(rows)} rows")
     label = constant(label)

@@ -11,7 +11,7 @@ from ..graph.errors import ShapeError
 from ..graph.node import refined
 from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
-from .gather import gather, scatter_add
+from .gather import gather, rows_of, scatter_add
 from .sequence.segments import Segments
 from .shape import concat, expand, ones_like, reshape, unsqueeze
 
@@ -40,7 +40,7 @@ class SparseRows:
         `of_rows`, an elementwise function such as `square`, is applied to the rows that are read.
         """
         w = constant(w)
-        if w.rank != 2 or w.dims[0] != self.width:
+        if w.rank != 2 or rows_of(w) != self.width:
             raise ShapeError(f"SparseRows: {self.width} columns do not multiply {describe(w)}")
         rows = gather(w, self.columns)
         rows = rows if of_rows is None else of_rows(rows)

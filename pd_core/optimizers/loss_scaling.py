@@ -123,7 +123,16 @@ class LossScaler(Built):
         return _divided(g, self.scale)
 
     def guard(self, update: Update, gradients: Sequence[Gradient]) -> None:
-        """Let an update change nothing but the scale if a gradient is not finite."""
+        """Let an update change nothing but the scale if a gradient is not finite.
+
+        GraphError with a sharded table, since each process knows the gradients of other rows.
+        """
+        shards = [w.name for w, _ in update.gradients or () if w.is_shard]
+        if shards:
+            raise GraphError(
+                f"LossScaler: each process has other rows of the sharded table {shards[0]}, and "
+                "cannot tell whether all gradients are finite"
+            )
         finite = all_finite(gradients)
         guarded = [_only_if(finite, a) for a in update.assignments]
         update.assignments = (*guarded, *self.adjusted(finite))

@@ -20,6 +20,7 @@ from ..graph.errors import GraphError
 from ..graph.node import ancestors, apply
 from ..graph.site import site_text
 from ..graph.variable import Operand, Variable, constant, fresh_dim
+from ..ops.gather import gather_stored
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Rows(Whole):
 
     def read(self, stored: Variable) -> Variable:
         if stored not in self._read:
-            value = self._read[stored] = ops.gather(stored, self.rows)
+            value = self._read[stored] = gather_stored(stored, self.rows)
             self._stored[value] = stored
         return self._read[stored]
 

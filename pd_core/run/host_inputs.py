@@ -74,32 +74,49 @@ class HostInputs(Observer):
 
     def start(self) -> None:
         """Evaluate the sources, and feed what is computed from them."""
-        store, request, self._drawn = self.session.store, self.request, Counter[int]()
-        groups = _needs_of(self.session, request).groups
-        if not groups:
-            return
-        before, given = store.draws, request.fed
-        every = dict(given)
-        try:
-            for supplier, references in groups:
-                wanted: list[Any] = [v() for v in references]
-                sources = list(dict.fromkeys(supplier.sources(wanted)))
-                store.draws = Counter(before)
-                unknown = [v for v in sources if v not in given]
-                arrays = {v: given[v] for v in sources if v in given}
-                if unknown:
-                    asked = Request(unknown, [], given, request.training)
-                    arrays.update(self.session.evaluate(asked))
-                self._drawn |= store.draws
-                every.update(supplier.supply(self.session, wanted, arrays))
-        finally:
-            store.draws = before
-        request.fed = every
+        supplied, self._drawn = _supplied(self.session, self.request)
+        if supplied:
+            self.request.fed = {**self.request.fed, **supplied}
 
     def after(self, results: list[Any] | None) -> None:
         """Count the draws of the sources."""
         if results is not None:
             self.session.store.draws |= self._drawn
+
+
+def supply_before(
+    session: Any,
+    fetches: Sequence[Variable],
+    updates: Sequence[Update],
+    fed: Mapping[Variable, np.ndarray],
+    training: bool,
+) -> dict[Variable, np.ndarray]:
+    """Return the host inputs of an evaluation that is made later, and is given them as feeds."""
+    if not in_use:
+        return {}
+    return _supplied(session, Request(fetches, updates, dict(fed), training))[0]
+
+
+def _supplied(session, request):
+    """The host inputs of a request that are not fed, and the draws of their sources."""
+    store, drawn = session.store, Counter[int]()
+    before, given = store.draws, request.fed
+    every: dict[Variable, np.ndarray] = {}
+    try:
+        for supplier, references in _needs_of(session, request).groups:
+            wanted: list[Any] = [v() for v in references]
+            sources = list(dict.fromkeys(supplier.sources(wanted)))
+            store.draws = Counter(before)
+            unknown = [v for v in sources if v not in given]
+            arrays = {v: given[v] for v in sources if v in given}
+            if unknown:
+                asked = Request(unknown, [], dict(given), request.training)
+                arrays.update(session.evaluate(asked))
+            drawn |= store.draws
+            every.update(supplier.supply(session, wanted, arrays))
+    finally:
+        store.draws = before
+    return every, drawn
 
 
 def supply_nothing(session: Any, fetches: Sequence[Variable], updates: Sequence[Update]) -> None:

@@ -214,7 +214,7 @@ class Resume(RunnerItem):
             checkpoint.parts.pop(next(n for n, item in names.items() if item is context.data), None)
             items = [item for item in items if item is not context.data]
         with Undo(context.session) as undo:
-            load_tables(path, context.ranks)
+            getattr(context.forward, "load_tables", load_tables)(path, context.ranks)
             restore_items(checkpoint, items, str(path), undo)
             load_errors(path, context.ranks)
         self.resumed, context.undo = path, undo

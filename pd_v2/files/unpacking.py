@@ -42,6 +42,7 @@ class Bounded:
     def __init__(self, stream, packed=None):
         self._stream = stream
         self._packed = packed
+        self.plain = stream if packed is None else None
         self.name = getattr(stream, "name", None)
         self.tell = stream.tell
         self.close = stream.close

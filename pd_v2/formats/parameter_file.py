@@ -6,10 +6,13 @@ read may come from any tar program.
 """
 
 import gzip
+import io
 import math
+import os
 import re
 import struct
 import tarfile
+import tempfile
 import zlib
 from contextlib import contextmanager
 
@@ -48,6 +51,13 @@ def write_value(f, array):
     file.write(values.view(np.uint8).data)
 
 
+def _write_parts(file, value):
+    """Write one value that has `parts`, arrays of its elements in their order."""
+    file.write(_HEADER.pack(0, 4, value.size))
+    for part in value.parts():
+        file.write(np.ascontiguousarray(part, "<f4").reshape(-1).view(np.uint8).data)
+
+
 def read_value(f):
     """Read one value as a 1-D float32 array; what follows it in the file stays unread."""
     with _naming_file(f):
@@ -60,7 +70,7 @@ def read_value(f):
 def write_tar(f, items):
     """Write (ParameterConfig, array) pairs as an uncompressed tar.
 
-    As in 2017 the two empty blocks at the end of a tar are missing: it never closed its archive.
+    What is no array has its `size`, and yields arrays of its elements by `parts()`. As in 2017 the two empty blocks at the end of a tar are missing: it never closed its archive.
     ParameterFileError, and nothing is written, for names that the members of a tar cannot have.
     """
     items = list(items)
@@ -68,7 +78,7 @@ def write_tar(f, items):
         check_name(config.name)
     file = _byte_writer(f)
     for config, array in items:
-        size = np.size(array)
+        size = array.size if hasattr(array, "parts") else np.size(array)
         if size != config.size:
             raise ParameterFileError(
                 f"parameter {config.name!r}: the value has {size} elements, "
@@ -77,7 +87,7 @@ def write_tar(f, items):
         data = config.SerializeToString()
         value_bytes = _HEADER.size + 4 * size
         file.write(_member_header(config.name, value_bytes))
-        write_value(file, array)
+        (_write_parts if hasattr(array, "parts") else write_value)(file, array)
         file.write(bytes(-value_bytes % _BLOCK))
         file.write(_member_header(config.name + _CONFIG_SUFFIX, len(data)) + _padded(data))
 
@@ -93,15 +103,15 @@ def check_name(name):
         )
 
 
-def read_tar(f):
+def read_tar(f, largest=None):
     """Read a tar as a list of (ParameterConfig, float32 array of its shape).
 
-    The order is that of the configurations. A parameter without dims has shape (1, size). Of two
+    A value of more than `largest` bytes stays in the file, as a FileValue. The order is that of the configurations. A parameter without dims has shape (1, size). Of two
     members with one name the last counts, as for every tar program; other members are ignored.
     ParameterFileError if a value or a configuration is missing or damaged.
     """
     with _naming_file(f):
-        return _items(dict(_members(bounded(_byte_stream(f)))))
+        return _items(dict(_members(bounded(_byte_stream(f)), largest)))
 
 
 @contextmanager
@@ -165,6 +175,81 @@ def _read(file, size):
 # ---- values
 
 
+class FileValue:
+    """The value of a parameter that stays in a file, of which parts are read.
+
+    A plain file is opened once more; what comes from elsewhere, such as a compressed one, is kept
+    in a temporary file.
+    """
+
+    def __init__(self, file, offset, size):
+        self._file, self._offset, self._bytes = file, offset, size
+        self._header = self._read_at(0, min(size, _HEADER.size))
+        self.size = (size - _HEADER.size) // 4
+        self.shape = (self.size,)
+
+    @classmethod
+    def taken(cls, stream, size, stored):
+        """Return the value of the next `size` bytes of a stream, and how many bytes there were.
+
+        The stream is read on for `stored` bytes.
+        """
+        plain = getattr(stream, "plain", None) or stream
+        if isinstance(getattr(plain, "raw", None), io.FileIO):
+            start = plain.tell()
+            end = os.fstat(plain.fileno()).st_size
+            plain.seek(min(start + stored, end))
+            copy = os.fdopen(os.dup(plain.fileno()), "rb", buffering=0)
+            return cls(copy, start, size), min(stored, end - start)
+        kept, found = tempfile.TemporaryFile(buffering=0), 0
+        while found < stored and (piece := _read(stream, min(stored - found, _READ_BYTES))):
+            kept.write(piece)
+            found += len(piece)
+        return cls(kept, 0, size), found
+
+    def is_value(self):
+        """Return whether it begins as a value does."""
+        return self._header == _HEADER.pack(0, 4, self.size) and not self._bytes % 4
+
+    def checked(self, who):
+        """Return the value itself, after the checks of its header."""
+        count = _element_count(self._header, who)
+        if self._bytes != _HEADER.size + 4 * count:
+            raise ParameterFileError(
+                f"{who}: the header says {count} elements, {4 * count} bytes; "
+                f"{self._bytes - _HEADER.size} bytes follow"
+            )
+        return self
+
+    def elements(self, start, stop):
+        """Return the elements from `start` to `stop`, a float32 array."""
+        data = self._read_at(_HEADER.size + 4 * start, 4 * (stop - start))
+        return np.frombuffer(data, "<f4").astype(np.float32, copy=False)
+
+    def parts(self):
+        """Yield all elements in their order, some of them at a time."""
+        for start in range(0, self.size, _READ_BYTES):
+            yield self.elements(start, min(start + _READ_BYTES, self.size))
+
+    def array(self):
+        """Return all elements as an array of the shape."""
+        found = np.empty(self.size, np.float32)
+        for start, part in zip(range(0, self.size, _READ_BYTES), self.parts(), strict=True):
+            found[start : start + len(part)] = part
+        return found.reshape(self.shape)
+
+    def _read_at(self, position, size):
+        data = os.pread(self._file.fileno(), size, self._offset + position)
+        while len(data) < size:
+            piece = os.pread(
+                self._file.fileno(), size - len(data), self._offset + position + len(data)
+            )
+            if not piece:
+                raise ParameterFileError("the file of a parameter has become shorter")
+            data += piece
+        return data
+
+
 def _element_count(data, who):
     if len(data) < _HEADER.size:
         raise ParameterFileError(f"{who}: {len(data)} bytes, the header alone has {_HEADER.size}")
@@ -190,6 +275,8 @@ def _elements(data, who):
 
 
 def _is_value(data):
+    if isinstance(data, FileValue):
+        return data.is_value()
     count = (len(data) - _HEADER.size) // 4
     return count >= 0 and len(data) % 4 == 0 and data.startswith(_HEADER.pack(0, 4, count))
 
@@ -212,7 +299,8 @@ def _shaped_value(config, members):
         raise ParameterFileError(
             f"{who}: its configuration is there, the member with its value is not"
         )
-    values = _elements(members[config.name], who)
+    data = members[config.name]
+    values = data.checked(who) if isinstance(data, FileValue) else _elements(data, who)
     if values.size != config.size:
         raise ParameterFileError(
             f"{who}: {values.size} elements in the file, the configuration says {config.size}"
@@ -222,6 +310,9 @@ def _shaped_value(config, members):
         raise ParameterFileError(
             f"{who}: dims {list(shape)} make {math.prod(shape)} elements, size is {config.size}"
         )
+    if isinstance(values, FileValue):
+        values.shape = shape
+        return values
     try:
         return values.reshape(shape)
     except ValueError as error:  # too many axes, or a huge one beside an empty one
@@ -264,8 +355,11 @@ def _member_header(name, size):
     return link + _padded(long_name) + header
 
 
-def _members(file):
-    """Yield (name, data) of each regular file; the empty blocks at the end may be missing."""
+def _members(file, largest=None):
+    """Yield (name, data) of each regular file; the empty blocks at the end may be missing.
+
+    Of more than `largest` bytes data are a FileValue.
+    """
     position, long_name, is_closed = 0, None, False
     while (block := _read(file, _BLOCK)) and any(block):
         info = _parsed_header(block, position)
@@ -273,13 +367,17 @@ def _members(file):
         is_closed = is_closed or bool(info.mtime or info.uname)
         size = 0 if info.type in _WITHOUT_DATA else info.size
         stored = size + -size % _BLOCK
-        data = _read(file, stored)
         name = long_name or info.name
-        if len(data) < stored:
+        if largest is not None and info.isreg() and size > largest:
+            data, found = FileValue.taken(file, size, stored)
+        else:
+            data = _read(file, stored)
+            found = len(data)
+            del data[size:]
+        if found < stored:
             raise ParameterFileError(
-                f"truncated: member {name!r} takes {stored} bytes, {len(data)} are left"
+                f"truncated: member {name!r} takes {stored} bytes, {found} are left"
             )
-        del data[size:]
         if info.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
             long_name = _long_name(info.type, bytes(data)) or long_name
         else:

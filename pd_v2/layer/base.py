@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pd_core as pd
+from pd_core.distributed.table_draws import RowInitializer
 from pd_core.graph.names import checked_text
 from pd_core.graph.roles import Feed, TrainingOptions
 from pd_core.graph.site import site_text, user_site
@@ -43,6 +44,16 @@ class Parameter:
     naming: build.Naming | None = None
     order: int = 0  # of creation
 
+    @property
+    def table(self):
+        """The ShardedTable of which the Variable has this rank's rows; None if it is whole."""
+        return self.variable.storage.table if self.variable.is_shard else None
+
+    @property
+    def shape(self):
+        """The sizes of the whole parameter."""
+        return list(self.variable.dims) if self.table is None else list(self.table.shape)
+
 
 class Scope:
     """The first argument of a layer's body: creates parameters, holds the layer's record.
@@ -61,12 +72,13 @@ class Scope:
         self.layer_type = None  # if it differs from the declared one
         self.parameters = {}  # Parameter by name
 
-    def weight(self, index, shape, attr=None, dims=None):
+    def weight(self, index, shape, attr=None, dims=None, by_rows=False):
         """Return the weight of an input, `_<layer>.w<index>`.
 
-        `dims` are the recorded sizes, if they differ from the shape.
+        `dims` are the recorded sizes, if they differ from the shape. A layer that reads its weight
+        `by_rows`, with `pd.gather` alone, may be given one whose rows are spread over ranks.
         """
-        parameter = self._parameter(f"_{self.name}.w{index}", shape, attr, dims)
+        parameter = self._parameter(f"_{self.name}.w{index}", shape, attr, dims, by_rows)
         self.config.inputs[index].input_parameter_name = parameter.config.name
         return parameter.variable
 
@@ -89,7 +101,7 @@ class Scope:
         parameter.config.is_shared = True
         return parameter.variable
 
-    def _parameter(self, default_name, shape, attr=None, dims=None):
+    def _parameter(self, default_name, shape, attr=None, dims=None, by_rows=False):
         attr = ParameterAttribute() if attr is None else attr
         if not isinstance(attr, ParameterAttribute):
             raise TypeError(f"layer {self.name!r}: a parameter attribute is a Param, not {attr!r}")
@@ -98,9 +110,13 @@ class Scope:
         dims = shape if dims is None else dims
         parameter = self.parameters.get(name) or build.current().parameters.get(name)
         if parameter is None or not self._shares(parameter, name, default_name):
+            if _is_spread(attr):
+                _check_by_rows(name, by_rows)
             parameter = _new_parameter(name, shape, dims, attr, self.device, parameter)
         else:
             _check_shared(name, parameter, shape, dims)
+            if parameter.table is not None:
+                _check_by_rows(name, by_rows)
         self.parameters[name] = parameter
         return parameter
 
@@ -142,8 +158,31 @@ def _sizes(name, shape):
     return sizes
 
 
+def _is_spread(attr):
+    """Return whether a new parameter is a table whose rows are spread over the ranks of a job."""
+    return bool(attr.attr.get("sparse_update")) and pd.distributed.world_size() > 1
+
+
+def _check_by_rows(name, by_rows):
+    """Refuse a parameter whose rows are spread over ranks where it is not read by rows."""
+    if not by_rows:
+        raise pd.GraphError(
+            f"parameter {name!r}: with sparse_update its rows are spread over "
+            f"{pd.distributed.world_size()} ranks, and this layer reads all of them\n"
+            "  hint: sparse_update is for what is read by rows, such as the tables of embeddings "
+            "and the weights of sparse data"
+        )
+    if build.current().groups:
+        raise pd.GraphError(
+            f"parameter {name!r}: with sparse_update its rows are spread over "
+            f"{pd.distributed.world_size()} ranks, which meet once per batch, and this layer is in "
+            "the step of a recurrent group\n"
+            "  hint: look the rows up outside, and give the layer to the group"
+        )
+
+
 def _check_shared(name, parameter, shape, dims):
-    have, have_dims = list(parameter.variable.dims), list(parameter.config.dims)
+    have, have_dims = parameter.shape, list(parameter.config.dims)
     if have != shape or have_dims != dims:
         raise pd.ShapeError(f"parameter {name!r} is {have} elsewhere, {shape} here")
 
@@ -156,19 +195,41 @@ def _new_parameter(name, shape, dims, attr, device, previous):
     attr.configure(config, dims, math.prod(shape))
     if device is not None:
         config.device = device
-    if previous is not None and list(previous.variable.dims) == shape:
+    is_spread = _is_spread(attr)
+    same = previous is not None and (previous.table is not None) == is_spread
+    if same and previous.shape == shape:
         variable = previous.variable
         variable.trainable = variable.trainable or not config.is_static
     else:
-        variable = pd.Variable.of(
-            shape,
-            "float32",
-            name,
-            initial=_initializer(config),
-            trainable=not config.is_static,
-            options=TrainingOptions(config.learning_rate),
-        )
+        variable = (_shard if is_spread else _whole)(name, shape, config)
     return Parameter(config, variable, initializer, current.naming, next(current.order))
+
+
+def _whole(name, shape, config):
+    """Return a new Variable for a parameter."""
+    return pd.Variable.of(
+        shape,
+        "float32",
+        name,
+        initial=_initializer(config),
+        trainable=not config.is_static,
+        options=TrainingOptions(config.learning_rate),
+    )
+
+
+def _shard(name, shape, config):
+    """Return a new Variable for this rank's rows of a parameter."""
+    rank, ranks = pd.distributed.rank(), pd.distributed.world_size()
+    variable = pd.Variable.of(
+        [-(-shape[0] // ranks), *shape[1:]],
+        "float32",
+        name,
+        initial=RowInitializer(_initializer(config), rank, ranks),
+        trainable=not config.is_static,
+        options=TrainingOptions(config.learning_rate, row_sparse=True),
+    )
+    pd.distributed.ShardedTable.around(shape[0], variable)
+    return variable
 
 
 def _initializer(config):

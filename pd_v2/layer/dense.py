@@ -21,7 +21,7 @@ def fc(scope, input, size, act=None, name=None, param_attr=None, bias_attr=None,
     attrs = param_list(param_attr, len(input))
     y = None
     for i, (x, attr) in enumerate(zip(input, attrs, strict=True)):
-        product = times(x, scope.weight(i, [x.size, size], attr))
+        product = times(x, scope.weight(i, [x.size, size], attr, by_rows=x.sparse is not None))
         y = product if y is None else y + product
     bias = scope.bias([1, size], bias_attr)
     return y if bias is None else y + bias
@@ -98,7 +98,8 @@ def factorization_machine(
 
     Each column i has a learned vector v_i of `factor_size` numbers.
     """
-    v = scope.weight(0, [input.size, factor_size], param_attr)
+    is_sparse = input.sparse is not None
+    v = scope.weight(0, [input.size, factor_size], param_attr, by_rows=is_sparse)
     scope.config.factor_size = factor_size
     # sum over i < j of x_i x_j <v_i, v_j> = ((sum of x_i v_i)² - sum of (x_i v_i)²) / 2
     square_of_sum = pd.square(times(input, v))
@@ -149,7 +150,7 @@ def selective_fc(
     selected = _selected(select)
     y = None
     for i, (x, attr) in enumerate(zip(input, param_list(param_attr, len(input)), strict=True)):
-        w = scope.weight(i, [size, x.size], attr)
+        w = scope.weight(i, [size, x.size], attr, by_rows=True)
         parameter = scope.created(conf.inputs[i].input_parameter_name)
         if parameter is not None:
             parameter.config.is_sparse = False

@@ -251,7 +251,9 @@ def _projected(scope, slot, item, size):
     w = None
     if item.dims is not None:
         dims = item.dims(item.input.size, size)
-        w = scope.weight(slot, dims, item.attr, dims=item.recorded_dims)
+        is_sparse = item.kind == "fc" and item.input.sparse is not None
+        by_rows = is_sparse or item.kind == "table"
+        w = scope.weight(slot, dims, item.attr, dims=item.recorded_dims, by_rows=by_rows)
     return item.compute(item.input, w, size)
 
 

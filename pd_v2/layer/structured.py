@@ -152,7 +152,7 @@ def nce(
     _check_data_label(label)
     classes = label.size if num_classes is None else num_classes
     weights = [
-        scope.weight(i, [classes, x.size], attr)
+        scope.weight(i, [classes, x.size], attr, by_rows=True)
         for i, (x, attr) in enumerate(zip(input, param_list(param_attr, len(input)), strict=True))
     ]
     bias = scope.bias([1, classes], bias_attr)
@@ -185,7 +185,7 @@ def hsigmoid(
     if classes <= 2:
         raise pd.GraphError(f"num_classes is greater than 2, not {classes}")
     weights = [
-        scope.weight(i, [classes - 1, x.size], attr)
+        scope.weight(i, [classes - 1, x.size], attr, by_rows=True)
         for i, (x, attr) in enumerate(zip(input, param_list(param_attr, len(input)), strict=True))
     ]
     bias = scope.bias([1, classes - 1], bias_attr)

@@ -66,15 +66,22 @@ class Rule(pd.optimizers.Tracing):
         return [Assignment(*part.written(v, value), owner=parameter) for v, value in values]
 
     def catch_up(self):
-        """An Update that penalises every row for the batches that did not touch it, or None."""
-        found = []
-        for one in self.lazy:
-            batches = pd.cast(self.batches - one.until, np.float32)
-            new = penalised(one.parameter, one.rate, one.config, batches, one.scale)
-            until = pd.expand_like(self.batches, one.until)
-            found.append(Assignment(one.parameter, new, owner=one.parameter))
-            found.append(Assignment(one.until, until, owner=one.parameter))
-        return pd.Update(found) if found else None
+        """Return (parameter, rows, Update) for each parameter with lazy penalties.
+
+        The Update penalises the fed `rows` [K] for the batches that did not touch them.
+        """
+        return [self._caught_up(one) for one in self.lazy]
+
+    def _caught_up(self, one):
+        rows = pd.Variable.of((f"{self.name}_rows",), np.int64, f"{self.name}_rows")
+        part = pd.optimizers.Rows(one.parameter, rows)
+        w, last = part.read(one.parameter), part.read(one.until)
+        scale = None if one.scale is None else part.read(one.scale)
+        batches = pd.cast(self.batches - last, np.float32)
+        new = penalised(w, one.rate, one.config, batches, scale)
+        values = [(w, new), (last, pd.expand_like(self.batches, last))]
+        found = [Assignment(*part.written(v, value), owner=one.parameter) for v, value in values]
+        return one.parameter, rows, pd.Update(found)
 
 
 @dataclass(frozen=True)
@@ -168,6 +175,11 @@ class ParameterStep:
                 )
         if not hooks:
             return g
+        if self.part.parameter.is_shard:
+            raise pd.GraphError(
+                f"parameter {self.config.name!r}: pruning needs all of a parameter, and with "
+                "sparse_update its rows are spread over the ranks"
+            )
         mask = self.rule.slot(self.part, "mask", 1.0)
         ratio = max(hook.sparsity_ratio for hook in hooks)
         self.rule.masks[self.part.parameter] = self.part.stored(mask), ratio

@@ -1,5 +1,6 @@
 """Updaters: one trainer's steps, and what is due when batches and passes end."""
 
+import math
 from contextlib import nullcontext
 
 import numpy as np
@@ -10,6 +11,7 @@ from pd_core.run.states import entries, integer, maybe, number
 from .average import Average
 from .rule import Rule
 
+_CAUGHT_UP = 1 << 22  # elements of a table that are penalised at a time
 _SCALE = 2.0**10  # of costs at first; their gradients are sums over a batch, not means
 
 
@@ -131,8 +133,12 @@ class Updater:
         """Average and penalise rows for the batches that did not touch them."""
         if self._average is not None:
             self._average.catch_up()
-        if self._catch_up is not None:
-            self._session.eval(self._catch_up, self._feeds())
+        for parameter, rows, update in self._catch_up:
+            height, width = parameter.dims[0], math.prod(parameter.dims[1:])
+            count = max(1, _CAUGHT_UP // width)
+            for start in range(0, height, count):
+                some = np.arange(start, min(start + count, height))
+                self._session.eval(update, {**self._feeds(), rows: some})
 
     def variables(self):
         """Return the optimizer's state, {name below the step's own: Variable}."""

@@ -59,6 +59,7 @@ class Checkpoint:
         number, self.calls = self.calls, self.calls + 1
         if not any(step is other for other in self.steps):
             self.steps.append(step)
+        _check_sessions(self.steps)
         before = generators_state()
         try:
             if number < self._resumed:
@@ -107,7 +108,7 @@ class Checkpoint:
             self.check(step)
             with self._checking(step), Undo(step.session) as undo:
                 undo.add(step.undoing())
-                step.restore(state)
+                step.restore(state, self._found[0])
 
     def check(self, step):
         """Raise an error if the step of a trainer cannot be restored."""
@@ -192,6 +193,17 @@ class CallState(RunnerItem):
     def state(self):
         trainers = [step.state() for step in self.checkpoint.steps]
         return {"call": self.number, "trainers": trainers, "ended": self.checkpoint.ended}
+
+
+def _check_sessions(steps):
+    """Refuse tables of several sessions: a checkpoint has one of each name."""
+    sessions = [step.session for step in steps if step.tables]
+    if any(session is not sessions[0] for session in sessions):
+        name = next(step.tables[0].name for step in steps if step.tables)
+        raise pd.GraphError(
+            f"Checkpoint: the trainers have Parameters of their own, and a checkpoint one value of "
+            f"the table {name!r}, whose rows are spread over ranks"
+        )
 
 
 _CALL = CallState.__name__

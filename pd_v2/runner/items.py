@@ -138,6 +138,7 @@ class TrainNetwork(training.Step):
 
     def __init__(self, step, keeps_rows=False, saves_network=True):
         self.step, self.keeps_rows, self.saves_network = step, keeps_rows, saves_network
+        self._tables_in = None
         self.topology = step.topology
 
     def initialize(self, context, following):
@@ -210,6 +211,10 @@ class TrainNetwork(training.Step):
         kinds = {**super().kinds, "metrics": maybe(list)}
         return {**kinds, "network": dict} if self.saves_network else kinds
 
+    def load_tables(self, path, ranks):
+        """Note the checkpoint that has the tables of a state, which `restore` loads."""
+        self._tables_in = path
+
     def check(self, state):
         super().check(state)
         if self.saves_network:
@@ -219,7 +224,7 @@ class TrainNetwork(training.Step):
 
     def restore(self, state):
         if self.saves_network:
-            self.step.restore(state["network"])
+            self.step.restore(state["network"], self._tables_in)
         super().restore(state)
         if state["metrics"] is not None:
             self.step.pass_metrics.restore(state["metrics"])
@@ -252,6 +257,7 @@ class ForwardBackward(TrainNetwork):
             checked_precision(precision)
         self._precision = precision
         self.step, self.keeps_rows, self.saves_network = None, False, True
+        self._tables_in = None
         self.topology, self.parameters = Topology(cost, extra_layers), parameters
         self._optimizer = None
 

@@ -8,13 +8,18 @@ from math import isfinite
 import numpy as np
 
 import pd_core as pd
+from pd_core.distributed.empty import update_without_batch
+from pd_core.run.host_inputs import supply_before, supply_nothing
+from pd_core.run.restoring import fitting, without_shards
 from pd_core.run.states import array, by_name, entries, integer, maybe, text
+from pd_core.run.targets import computed_variables
 from pd_core.training.precision import Precision
 from pd_core.training.ranks import job
 
 from .. import event as events
 from .. import settings
 from ..evaluator import Accumulator, LastBatch, fetched
+from ..job.table_files import load_tables
 from ..not_finite import NotFiniteWarning, ParameterWatch, first_not_finite, quoted
 from ..training.batches import Batches, converter
 from ..training.gradient_machine import GradientMachine
@@ -98,6 +103,9 @@ class NetworkStep:
         self._moving = [v for v in assigned if v.dtype.kind == "f"]
         values = [pd.reduce_sum(x) for x in cast([x for x in topology.outputs if not x.holds_ids])]
         total = functools.reduce(operator.add, values) if values else pd.constant(np.float32(0.0))
+        self.tables = [p.table for p in members if p.table is not None]
+        # what reads rows of tables, the same for all ranks and steps
+        self._reading = [*topology.layers, *topology.costs] if self.tables else []
         self.evaluators = [*topology.evaluators, *topology.printers]
         self.targets = total, [cast(each) for each in fetched(self.evaluators)]
         trained = fetched(self.evaluators, topology.costs)
@@ -132,7 +140,7 @@ class NetworkStep:
         """Begin to train: schedules and metrics begin anew, all ranks from the values of rank 0."""
         if pd.distributed.world_size() > 1:
             with self.session:
-                pd.distributed.broadcast(self.variables().values())
+                pd.distributed.broadcast(without_shards(self.variables().values()))
         self.batch_metrics = LastBatch(self.evaluators, self._is_first)
         self.pass_metrics = self.new_metrics()
         self._is_warned = False
@@ -155,11 +163,27 @@ class NetworkStep:
         if self.updater is not None:
             self.updater.start_batch(samples)
             self._rates = self.updater.feeds(rate_factor)
+        self._look_up(self._feeds, training=True)
         if self._feeds is not None:
             self._feeds.update(self._rates)
         if batch is not None:
             shared = ranks if self.is_local else None
             self.machine.begin(self._feeds, training=True, keep_rows=keep_rows, ranks=shared)
+
+    def _look_up(self, feeds, training, attached=()):
+        """Add the rows of tables to the feeds of a batch, from the ranks that own them.
+
+        All ranks take part, those without samples with None. From then on the batch is computed
+        without the others, from the rows as they are now.
+        """
+        if not self.tables:
+            return
+        reading = [*self._reading, *(v for e in attached for v in computed_variables([e.targets]))]
+        with self.session:
+            if feeds is None:
+                supply_nothing(self.session, reading, [])
+            else:
+                feeds.update(supply_before(self.session, reading, [], feeds, training))
 
     def run(self, attached=()):
         """Run the started step; return its cost per sample of this rank, before the update.
@@ -177,7 +201,7 @@ class NetworkStep:
             cost = total / self._own_samples()
         elif self.updater is not None:
             with self.session:
-                pd.distributed.empty_step(self.update, self._rates)
+                update_without_batch([self.update], self._rates)
         if self.updater is not None:
             self.updater.finish_batch()
         for each, received in zip([self, *attached], [own, *arrays], strict=True):
@@ -191,7 +215,7 @@ class NetworkStep:
         """All batches of a pass were trained on."""
         if self.updater is not None:
             self.updater.finish_pass()
-        if self._is_first:  # the parameters are the same on all ranks
+        if self._is_first or self.tables:  # parameters are the same on all ranks, tables are not
             self._check_parameters(pass_id)
 
     # ---- the evaluators' part of it, as the Runner has it of Evaluate
@@ -238,10 +262,14 @@ class NetworkStep:
         if not callable(reader):
             raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
         ranks = job(splits=True) if self.is_local else None
+        others = job() if self.tables and not self.is_local else None
         metrics, total, samples = Accumulator(self.evaluators, self._is_first), 0.0, 0
         with Batches(reader, converter(self.topology, feeding, ranks)) as batches:
-            for batch in batches:
-                feeds = batch.to_feeds()
+            for batch in batches if others is None else _with_others(batches, others):
+                feeds = None if batch is None else batch.to_feeds()
+                self._look_up(feeds, False, attached)
+                if batch is None:
+                    continue
                 batches.read_ahead()
                 self.machine.begin(feeds, training=False, ranks=ranks)
                 own = None if feeds is None else self._test(batch, feeds, attached)
@@ -292,7 +320,9 @@ class NetworkStep:
     def _check_parameters(self, pass_id):
         """Warn of parameters that are not finite; once per pass, since it reads all of them."""
         names = [] if self._is_warned else self._watch.names()
-        if names:
+        if self.tables:
+            names = sorted(set().union(*pd.distributed.allgather(names)))
+        if names and self._is_first:
             what = f"parameters are not finite: {quoted(names)}"
             self._warn_once([f"train: at the end of pass {pass_id} {what}"])
 
@@ -311,18 +341,27 @@ class NetworkStep:
         return self.parameters.gradients_from(self._gradient_value)
 
     def gradients(self):
-        """Compute {name: gradient} of all trained parameters for this rank's started batch."""
+        """Compute {name: gradient} of all trained parameters for this rank's started batch.
+
+        Of tables whose rows are spread over ranks, of the rows that the batch reads.
+        """
         found = {} if self.updater is None else self.updater.gradients
         if self._feeds is None:
             return {name: self._no_gradient(name) for name in found}
         by_name = {name: self._gradient_of(name) for name in found}
-        return dict(zip(by_name, self.machine.gradients(by_name.values()), strict=True))
+        arrays = self.machine.gradients(
+            g.values if isinstance(g, pd.optimizers.RowGradient) else g for g in by_name.values()
+        )
+        return dict(zip(by_name, arrays, strict=True))
 
     def _gradient_value(self, name):
         """Return the gradient of a parameter, flat, for the random draws of the coming step."""
         gradient = None if self._feeds is None else self._gradient_of(name)
         value = self._no_gradient(name)
-        if gradient is not None:
+        if isinstance(gradient, pd.optimizers.RowGradient):
+            rows, values = self.machine.gradients([gradient.rows, gradient.values])
+            value.reshape(-1, values[0].size if len(values) else 1)[rows] = values
+        elif gradient is not None:
             value = self.machine.gradients([gradient])[0].reshape(-1)
         is_shared = self._ranks is not None and self.is_local
         return pd.distributed.allreduce(value) if is_shared else value
@@ -331,10 +370,14 @@ class NetworkStep:
         return np.zeros(int(self.parameters.__param_conf__[name].size), np.float32)
 
     def _gradient_of(self, name):
-        """Return the gradient of a parameter as a Variable of its shape, or None."""
+        """Return the gradient of a parameter as a Variable of its shape, or None.
+
+        Of a table whose rows are spread over ranks it is a RowGradient.
+        """
         found = {} if self.updater is None else self.updater.gradients
-        if isinstance(found.get(name), pd.optimizers.RowGradient):
-            variables = {p.config.name: p.variable for p in self.topology.parameters}
+        variables = {p.config.name: p.variable for p in self.topology.parameters}
+        is_by_rows = isinstance(found.get(name), pd.optimizers.RowGradient)
+        if is_by_rows and not variables[name].is_shard:
             (found[name],) = pd.gradients(self.topology.costs, [variables[name]])
         return found.get(name)
 
@@ -354,20 +397,29 @@ class NetworkStep:
             "method": None if self.optimizer is None else type(self.optimizer).__name__,
             "seed": session.seed,
             "draws": {str(stream): count for stream, count in session.draws.items()},
-            "values": {name: session.get(v) for name, v in self.variables().items()},
+            "values": {name: session.get(v) for name, v in self._whole_variables().items()},
             "updater": None if self.updater is None else self.updater.state(),
+            "tables": {name: v.name for name, v in self.variables().items() if v.is_shard},
         }
+
+    def _whole_variables(self):
+        """The `variables` that a checkpoint has with the state, without rows of tables."""
+        return {name: v for name, v in self.variables().items() if not v.is_shard}
 
     def check(self, state, where):
         """Raise a GraphError if a `state` is not one of the same network."""
-        found = entries("the step", state, _KINDS)
+        found = entries("the step", state, _KINDS, _LATER)
         variables, values = self.variables(), found["values"]
+        kept = set(found.get("tables", ()))  # beside the state
+        lacking = kept - variables.keys()
+        variables = {name: v for name, v in variables.items() if name not in kept}
         method = None if self.optimizer is None else type(self.optimizer).__name__
         errors = [] if found["method"] == method else [f"trained by {found['method']}: {method}"]
+        errors += [f"{name} is rows of a table: nothing" for name in sorted(lacking)]
         for name in sorted(variables.keys() | values.keys()):
             here = there = "nothing"
             if name in variables:
-                here = f"{variables[name].dtype}{list(variables[name].dims)}"
+                here = f"{variables[name].dtype}{_whole_dims(variables[name])}"
             if name in values:
                 there = f"{values[name].dtype}{list(values[name].shape)}"
             errors += [] if here == there else [f"{name} is {there}: {here}"]
@@ -377,13 +429,18 @@ class NetworkStep:
         if self.updater is not None:
             self.updater.check(found["updater"])
 
-    def restore(self, state):
-        """Go back to a `state` of the same network."""
-        session, found = self.session, entries("the step", state, _KINDS)
+    def restore(self, state, where=None):
+        """Go back to a `state` of the same network; its tables are in the checkpoint `where`."""
+        session, found = self.session, entries("the step", state, _KINDS, _LATER)
         session.seed = found["seed"]
         session.draws.clear()
         session.draws.update(found["draws"])
-        session.load_values({v: found["values"][name] for name, v in self.variables().items()})
+        variables, values = self.variables(), found["values"]
+        session.load_values(
+            {v: fitting(v, values[name]) for name, v in variables.items() if name in values}
+        )
+        if found.get("tables"):
+            load_tables(where, found["tables"], variables, session)
         if self.updater is not None:
             self.updater.restore(state["updater"])
 
@@ -395,10 +452,26 @@ class NetworkStep:
         return lambda: self.updater.restore(state)
 
 
+def _with_others(batches, ranks):
+    """Yield batches; None as long as other ranks have some and this one has not."""
+    batches = iter(batches)
+    while True:
+        batch = next(batches, None)
+        if not any(ranks.gather(batch is not None)):
+            return
+        yield batch
+
+
+def _whole_dims(v):
+    """The sizes that a value has where one process has all of it."""
+    return [v.storage.table.height, *v.dims[1:]] if v.is_shard else list(v.dims)
+
+
 def _draws(counts):
     """The numbers of random draws by stream."""
     return {int(stream): n for stream, n in by_name(integer)(counts).items()}
 
 
 _KINDS = {"method": maybe(text), "seed": integer, "draws": _draws, "values": by_name(array)}
-_KINDS["updater"] = maybe(dict)
+_KINDS |= {"updater": maybe(dict), "tables": by_name(text)}
+_LATER = ("tables",)  # what older checkpoints lack

@@ -54,7 +54,8 @@ class GradientMachine:
         self._ranks = ranks
         if training:
             self._step_batch = self._batch
-            tables = [v for v in self.learned if v.row_sparse] if keep_rows else []
+            tables = [v for v in self.learned if v.row_sparse and not v.is_shard]
+            tables = tables if keep_rows else []
             self._table_copies = {v: self.session.get(v) for v in tables}
 
     def step(self, targets):
@@ -194,13 +195,19 @@ class GradientMachine:
             return {}
         before = dict(self._table_copies)
         if self._version == self.session.store.version:
-            values = {v: self.session.store.before(v) for v in self.learned if v not in before}
+            learned = [v for v in self.learned if v not in before and not v.is_shard]
+            values = {v: self.session.store.before(v) for v in learned}
             before.update({v: value for v, value in values.items() if value is not None})
         return before
 
     def _overwritten(self, before):
-        """Return the names of updated Variables whose value before the step is gone."""
-        return [v.name for v in self.learned if self._version is not None and v not in before]
+        """Return the names of updated Variables whose value before the step is gone.
+
+        Of tables whose rows are spread over ranks, those that the batch reads are among its feeds.
+        """
+        if self._version is None:
+            return []
+        return [v.name for v in self.learned if v not in before and not v.is_shard]
 
 
 class MachineParameter:
