@@ -59,6 +59,7 @@ class Build:
     stream: RandR | None = None
     update_equation: object = None  # the Optimizer that was made last
     recurrent: bool = False  # whether a recurrent group was described, which orders results
+    spreads: bool = True  # whether tables with sparse_update are spread over the ranks of a job
 
     @property
     def naming(self):

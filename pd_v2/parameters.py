@@ -13,6 +13,7 @@ from . import build
 from .files.unpacking import open_plain
 from .formats.parameter_file import FileValue, read_tar, read_value, write_tar, write_value
 from .formats.proto import ParameterConfig
+from .job.table_files import tables_in
 from .job.tables import LARGEST, OwnRows, SpreadValue, drawn, own_rows
 from .not_finite import names_not_finite
 from .topology import Topology
@@ -297,7 +298,8 @@ class Parameters:
 
     def serialize(self, name, f):
         """Write one value: a 16-byte header, then float32."""
-        write_value(f, self.get(name))
+        self._config(name)
+        write_value(f, self._value_to_write(name))
 
     def deserialize(self, name, f):
         """Read one value that `serialize` wrote."""
@@ -325,6 +327,18 @@ class Parameters:
             for value in spread:
                 value.drain()
             raise
+
+    def values_to_write(self, parameters):
+        """Return what `write_value` takes for some parameters of a network."""
+        names = [p.config.name for p in parameters]
+        missing = [name for name in names if name not in self.__param_conf__]
+        if missing:
+            raise ValueError(f"there is no value for the parameters {missing}")
+        self.check_read("infer", parameters)
+        values = [self._value_to_write(name) for name in names]
+        for p, value in zip(parameters, values, strict=True):
+            self._check_size(p, value)
+        return values
 
     def _value_to_write(self, name):
         """A value that `write_tar` takes; of a large one a part at a time."""
@@ -365,6 +379,11 @@ class Parameters:
                     config = ParameterConfig(name=short, size=value.size, dims=value.shape)
                     pool.__append_config__(config)
                     pool._store(short, value)
+        for name, value in tables_in(path):
+            if name not in pool:
+                config = ParameterConfig(name=name, size=value.size, dims=value.shape)
+                pool.__append_config__(config)
+                pool._store(name, value)
         if not len(pool):
             raise ValueError(f"from_checkpoint: {path} is no checkpoint of a trainer")
         pool._is_read = True

@@ -169,6 +169,12 @@ class Topology:
         Inputs and outputs are named after the layers; the batch size is dynamic.
         """
         self.check_fit()
+        spread = [p.config.name for p in self.parameters if p.table is not None]
+        if spread:
+            raise pd.GraphError(
+                f"export_onnx: the rows of the table {spread[0]!r} are spread over ranks\n"
+                "  hint: write a tar of the parameters, and export it in one process"
+            )
         read = self.read_by_inference(self.outputs)
         inputs = [v for v in self.data_inputs() if v in read]
         session = pd.Session(seed=0)

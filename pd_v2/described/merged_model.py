@@ -27,12 +27,12 @@ def merge_v2_model(net, param_file, output_file):
     if len(topology.outputs) != 1 or isinstance(net, (list, tuple)):
         raise ValueError(f"merge_v2_model: net is one output layer, not {net!r}")
     parameters = Parameters.from_tar(param_file)
-    values = parameters.values_of(topology.parameters)
+    values = parameters.values_to_write(topology.parameters)
     config = topology.proto().SerializeToString()
     with pd.atomic_write(output_file) as f:
         f.write(_LENGTH.pack(len(config)) + config)
-        for p in topology.parameters:
-            write_value(f, values[p.variable])
+        for value in values:
+            write_value(f, value)
     print(f"Generate  {output_file}  success!")
 
 

@@ -66,7 +66,8 @@ def model_of(stored, parameters):
 
 def _described_program(stored):
     """Build the ONNX program of layers that are only configured, as in a file of 2017."""
-    with build.fresh():
+    with build.fresh() as whole:
+        whole.spreads = False  # its parameters become constants
         try:
             outputs = outputs_of(stored.config, dict(stored.data_types))
         except UnknownLayer as error:

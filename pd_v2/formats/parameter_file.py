@@ -44,7 +44,13 @@ class ParameterFileError(DamagedFile):
 
 
 def write_value(f, array):
-    """Write one value: the 16-byte header, then float32 little endian in C order."""
+    """Write one value: the 16-byte header, then float32 little endian in C order.
+
+    What is no array has its `size`, and yields arrays of its elements by `parts()`.
+    """
+    if hasattr(array, "parts"):
+        _write_parts(_byte_writer(f), array)
+        return
     values = np.ascontiguousarray(array, "<f4").reshape(-1)
     file = _byte_writer(f)
     file.write(_HEADER.pack(0, 4, values.size))
@@ -70,7 +76,7 @@ def read_value(f):
 def write_tar(f, items):
     """Write (ParameterConfig, array) pairs as an uncompressed tar.
 
-    What is no array has its `size`, and yields arrays of its elements by `parts()`. As in 2017 the two empty blocks at the end of a tar are missing: it never closed its archive.
+    What is no array is as in `write_value`. As in 2017 the two empty blocks at the end of a tar are missing: it never closed its archive.
     ParameterFileError, and nothing is written, for names that the members of a tar cannot have.
     """
     items = list(items)
@@ -87,7 +93,7 @@ def write_tar(f, items):
         data = config.SerializeToString()
         value_bytes = _HEADER.size + 4 * size
         file.write(_member_header(config.name, value_bytes))
-        (_write_parts if hasattr(array, "parts") else write_value)(file, array)
+        write_value(file, array)
         file.write(bytes(-value_bytes % _BLOCK))
         file.write(_member_header(config.name + _CONFIG_SUFFIX, len(data)) + _padded(data))
 

@@ -33,12 +33,17 @@ class TopologyFileError(pd.DamagedFile):
 
 
 def write_topology(topology, stream):
-    """Pickle the configuration, the data types and the computation of a Topology."""
+    """Pickle the configuration, the data types and the computation of a Topology.
+
+    The computation is left out, as in 2017, where the rows of a table are spread over ranks: who
+    reads the file builds it of the configuration, for a table that is whole.
+    """
     content = {
         "protobin": topology.proto().SerializeToString(),
         "data_type": topology.data_type(),
-        "onnx": program_of(topology).SerializeToString(),
     }
+    if all(p.table is None for p in topology.parameters):
+        content["onnx"] = program_of(topology).SerializeToString()
     getattr(stream, "buffer", stream).write(_as_in_2017(pickle.dumps(content, protocol=2)))
 
 

@@ -160,7 +160,8 @@ def _sizes(name, shape):
 
 def _is_spread(attr):
     """Return whether a new parameter is a table whose rows are spread over the ranks of a job."""
-    return bool(attr.attr.get("sparse_update")) and pd.distributed.world_size() > 1
+    is_sparse = bool(attr.attr.get("sparse_update"))
+    return is_sparse and build.current().spreads and pd.distributed.world_size() > 1
 
 
 def _check_by_rows(name, by_rows):
