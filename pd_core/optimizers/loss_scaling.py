@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..graph.errors import GraphError
 from ..graph.names import names
 from ..graph.node import apply
 from ..graph.recording import recorder

@@ -68,6 +68,12 @@ def join(all_output=False, own_files=False, shared=(), compression=None):
         tolerate_folders()
 
 
+def share_folder(folder):
+    """Let all ranks write to the files of a folder, each to other ones."""
+    if _process.files is not None:
+        _process.files.share(folder)
+
+
 def become_trainer():
     """Print and write as a process of its own from now on.
 

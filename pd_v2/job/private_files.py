@@ -41,6 +41,10 @@ class PrivateFiles:
         self._install()
         atexit.register(self._end, os.getpid())
 
+    def share(self, folder):
+        """Write to the files of a folder themselves from now on."""
+        self._shared.append(os.path.abspath(folder))
+
     def stop(self):
         """Write to the files themselves from now on; what was written before stays private."""
         self._is_writing = False

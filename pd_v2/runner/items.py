@@ -15,7 +15,7 @@ from pd_core.training.generators import (
 from pd_core.training.precision import checked_precision
 
 from .. import event as events
-from ..job.joining import is_joined
+from ..job.joining import is_joined, share_folder
 from ..optimizer import Optimizer
 from ..parameters import Parameters
 from ..reader.protocol import require_reader
@@ -158,6 +158,10 @@ class TrainNetwork(training.Step):
         context.session, context.costs = step.session, step.topology.costs
         context.parameters.update({v.name: v for v in step.machine.learned})
         context.settings.update(step.settings())
+        if step.tables:  # each rank writes its rows to checkpoints
+            for item in context.runner.items:
+                if isinstance(item, training.SaveEvery):
+                    share_folder(item.path)
         step.start_training()
         self._keeps_rows = self.keeps_rows
 

@@ -6,6 +6,7 @@ Each rank writes what it has seen, which is what one process sees.
 import gzip
 import io
 import os
+import signal
 import sys
 import tempfile
 import warnings
@@ -249,6 +250,50 @@ def runner():
     return {name: paddle.parameters.create(cost).get(name) for name in ("table", "_output.w0")}
 
 
+class Stopped(Exception):
+    """Raised by a handler, on all ranks."""
+
+
+class Stopping(Seen):
+    """Stops the training after a batch, or kills the last of several ranks there."""
+
+    kills = False
+
+    def __call__(self, event):
+        super().__call__(event)
+        is_end = isinstance(event, paddle.event.EndIteration)
+        if is_end and (event.pass_id, event.batch_id) == (1, 2):
+            if not self.kills:
+                raise Stopped
+            if rank() == pd.distributed.world_size() - 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Killed(Stopping):
+    """Kills the last rank."""
+
+    kills = True
+
+
+def resumed(folder=None, seen=Seen):
+    """A training whose checkpoints are in `folder`; two trainers of one network."""
+    cost, _ = sentences()
+    pool = paddle.parameters.create(cost)
+    checkpoint = None if folder is None else paddle.Checkpoint(folder, 2)
+    first = paddle.trainer.SGD(cost, pool, O.AdaGrad(learning_rate=0.1, **L2))
+    first.train(paddle.batch(words(9), 4), 1, checkpoint=checkpoint)
+    average = O.ModelAverage(1.0, max_average_window=4)
+    optimizer = O.Adam(learning_rate=0.02, model_average=average, **SCHEDULE)
+    trainer = paddle.trainer.SGD(cost, pool, optimizer)
+    handler = seen(trainer, pool)
+    reader = paddle.batch(paddle.reader.shuffle(words(), 20), BATCH)
+    try:
+        trainer.train(reader, 2, handler, checkpoint=checkpoint)
+    except Stopped:
+        return None
+    return handler.end()
+
+
 LOCAL = optimizers, averages, looks, several, classes, files, runner
 CLUSTER = (clustered,)
 
@@ -299,7 +344,7 @@ def errors():
         cost = L.sum_cost(L.embedding(ids, 2, param_attr=rows))
         pool = paddle.parameters.create(cost)
         trainer = paddle.trainer.SGD(cost, pool, O.Adam())
-        fails(lambda: trainer.train(paddle.batch(lambda: iter([(1,), (7,)]), 2)), "")
+        fails(lambda: trainer.train(paddle.batch(lambda: iter([(7,), (7,)]), 2)), "'ids'.*expected an integer")
     return {}
 
 
@@ -310,11 +355,19 @@ def fails(function, text):
         function()
 
 
-def main(folder):
-    """Run all programs."""
-    for program in (*LOCAL, *CLUSTER, errors):
-        np.savez(f"{folder}/{program.__name__}-{rank()}.npz", **run(program))
+def main(folder, *steps):
+    """Run programs by their names, or all; `end` goes on from FOLDER/STEP, others leave one."""
+    programs = {p.__name__: p for p in (*LOCAL, *CLUSTER, errors)}
+    for step in steps or programs:
+        kind, _, place = step.partition("=")
+        if kind == "killed":
+            run(resumed, f"{folder}/{place}", Killed)
+        elif kind == "stopped":
+            run(resumed, f"{folder}/{place}", Stopping)
+        else:
+            found = run(resumed, f"{folder}/{place}") if kind == "end" else run(programs[kind])
+            np.savez(f"{folder}/{kind}{place}-{rank()}.npz", **found)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
