@@ -73,7 +73,9 @@ class RandR:
         One more pair is drawn at the end, and its cosine overwrites the last value: 2017 wrote the
         last value again after its loop, whether or not the size was odd.
         """
-        return next(self.normal_parts(mean, std, size, size + size % 2 or 2), np.empty(0, np.float32))
+        return next(
+            self.normal_parts(mean, std, size, size + size % 2 or 2), np.empty(0, np.float32)
+        )
 
     def normal_parts(self, mean, std, size, count):
         """Yield the values that `normal` draws, `count` at a time, an even number."""
@@ -99,6 +101,56 @@ class RandR:
         for first in range(0, size, count):
             yield self._uniform(mean, std, min(count, size - first))
 
+    def normal_rows(self, mean, std, shape, rank, ranks):
+        """Draw rows `rank`, `rank + ranks`, … of a matrix [height, width] that `normal` fills.
+
+        The stream goes on behind the whole matrix. `width` is even, and at most 65536.
+        """
+        mean, std = np.float32(mean), np.float32(std)
+        height, width = shape
+        begin, pairs = self.state, height * width // 2
+        out = np.empty((len(range(rank, height, ranks)), width), np.float32)
+        scratch = _Scratch(max(_CHUNK, width // 2))
+        for part, state in self._states(out, width // 2, 2, rank, ranks):
+            _fill_normal(_values(state, 2), mean, std, part.reshape(-1, 2), scratch)
+        if len(out) and (height - 1) % ranks == rank:  # the last value is of one more pair
+            self.state = _jumped(begin, 2 * _STEPS * pairs)
+            last = np.empty((1, 2), np.float32)
+            _fill_normal(self._columns(1, 2), mean, std, last, scratch)
+            out[-1, -1] = last[0, 0]
+        self.state = _jumped(begin, 2 * _STEPS * (pairs + 1))
+        return out
+
+    def uniform_rows(self, mean, std, shape, rank, ranks):
+        """Draw rows `rank`, `rank + ranks`, … of a matrix [height, width] that `uniform` fills.
+
+        The stream goes on behind the whole matrix. `width` is at most 32768.
+        """
+        left, right = np.float32(mean - std), np.float32(mean + std)
+        height, width = shape
+        out = np.empty((len(range(rank, height, ranks)), width), np.float32)
+        for part, state in self._states(out, width, 1, rank, ranks):
+            (draws,) = _values(state, 1)
+            part.reshape(-1)[:] = draws * 2.0**-31 * float(right - left) + float(left)
+        self.state = _jumped(self.state, _STEPS * height * width)
+        return out
+
+    def _states(self, out, count, columns, rank, ranks):
+        """Yield (some rows of `out`, the states of their draws).
+
+        A row has `count` times `columns` draws, the first of which these states are for.
+        """
+        a, c = (each[:count] for each in _jumps(_STEPS * columns))
+        stride = _STEPS * columns * count
+        rows = max(1, _CHUNK // count)
+        factors, terms = _steps_of(stride * ranks, rows + 1)
+        first = _jumped(self.state, stride * rank)
+        for start in range(0, len(out), rows):
+            part = out[start : start + rows]
+            begins = factors * np.uint32(first) + terms
+            first = int(begins[rows])
+            yield part, (begins[: len(part), np.newaxis] * a + c).reshape(-1)
+
     def _uniform(self, mean, std, size):
         left, right = np.float32(mean - std), np.float32(mean + std)
         out = np.empty(size, np.float32)
@@ -113,44 +165,85 @@ class RandR:
         a, c = _jumps(_STEPS * columns)
         state = a[:rows] * np.uint32(self.state)
         state += c[:rows]
-        bits, out = np.empty_like(state), []
-        for column in range(columns):
-            value = state >> np.uint32(16)
-            value &= np.uint32(2047)
-            for _ in range(_STEPS - 1):
-                _advance(state)
-                np.right_shift(state, np.uint32(16), out=bits)
-                bits &= np.uint32(1023)
-                value <<= np.uint32(10)
-                value ^= bits
-            out.append(value.view(np.int32))
-            if column < columns - 1:
-                _advance(state)
+        out = _values(state, columns)
         self.state = int(state[-1])
         return out
 
     def _box_muller(self, mean, std, out, scratch):
-        """Fill rows of `out` [n, 2] with pairs of normal values, from cosine and sine.
+        """Fill rows of `out` [n, 2] with pairs of normal values."""
+        _fill_normal(self._columns(len(out), 2), mean, std, out, scratch)
 
-        The radius is float32, as 2017's was; the rest is float64. Where the error of the fast
-        cosine could change the rounding to float32, the exact one is used.
-        """
-        n = len(out)
-        first, second = self._columns(n, 2)
-        radius = _radius(first, std, scratch)
-        turns = np.add(second, 1.0, out=scratch.single[:n], casting="same_kind")  # of 2**31
-        point = _fast_point(turns, radius, scratch)
-        if mean:
-            point += mean
-        error = (_LARGEST * abs(float(std)) + abs(float(mean))) * _ERROR_BOUND
-        values, below = out.reshape(-1), scratch.below[: 2 * n]
-        np.subtract(point, error, out=below, casting="same_kind")
-        np.add(point, error, out=values, casting="same_kind")
-        (ambiguous,) = np.nonzero(values != below)
-        row, axis = np.divmod(ambiguous, 2)
-        angle = 2 * np.pi * (turns[row].astype(np.float64) * 2.0**-31)
-        exact = np.where(axis, np.sin(angle), np.cos(angle))
-        values[ambiguous] = mean + radius[row] * exact
+
+def _values(state, columns):
+    """Return int32 columns of draws from the states that their first steps lead to.
+
+    The states become those of the last steps.
+    """
+    bits, out = np.empty_like(state), []
+    for column in range(columns):
+        value = state >> np.uint32(16)
+        value &= np.uint32(2047)
+        for _ in range(_STEPS - 1):
+            _advance(state)
+            np.right_shift(state, np.uint32(16), out=bits)
+            bits &= np.uint32(1023)
+            value <<= np.uint32(10)
+            value ^= bits
+        out.append(value.view(np.int32))
+        if column < columns - 1:
+            _advance(state)
+    return out
+
+
+def _fill_normal(draws, mean, std, out, scratch):
+    """Fill rows of `out` [n, 2] with pairs of normal values of two draws, from cosine and sine.
+
+    The radius is float32, as 2017's was; the rest is float64. Where the error of the fast
+    cosine could change the rounding to float32, the exact one is used.
+    """
+    n, (first, second) = len(out), draws
+    radius = _radius(first, std, scratch)
+    turns = np.add(second, 1.0, out=scratch.single[:n], casting="same_kind")  # of 2**31
+    point = _fast_point(turns, radius, scratch)
+    if mean:
+        point += mean
+    error = (_LARGEST * abs(float(std)) + abs(float(mean))) * _ERROR_BOUND
+    values, below = out.reshape(-1), scratch.below[: 2 * n]
+    np.subtract(point, error, out=below, casting="same_kind")
+    np.add(point, error, out=values, casting="same_kind")
+    (ambiguous,) = np.nonzero(values != below)
+    row, axis = np.divmod(ambiguous, 2)
+    angle = 2 * np.pi * (turns[row].astype(np.float64) * 2.0**-31)
+    exact = np.where(axis, np.sin(angle), np.cos(angle))
+    values[ambiguous] = mean + radius[row] * exact
+
+
+def _steps_of(steps, count):
+    """Return (a, c), uint32 [count]: k * steps steps of the generator take a state s to a s + c."""
+    factor, term = _jump(steps)
+    a, sums = np.full(count, factor, np.uint32), np.zeros(count, np.uint32)
+    a[0] = 1
+    np.cumprod(a, out=a)
+    np.cumsum(a[:-1], dtype=np.uint32, out=sums[1:])
+    return a, sums * np.uint32(term)
+
+
+def _jump(steps):
+    """Return (a, c): so many steps of the generator take a state s to a s + c, modulo 2**32."""
+    a, c = 1, 0
+    factor, term = int(_MULTIPLIER), int(_INCREMENT)
+    while steps:
+        if steps & 1:
+            a, c = a * factor % 2**32, (c * factor + term) % 2**32
+        factor, term = factor * factor % 2**32, (term * factor + term) % 2**32
+        steps >>= 1
+    return a, c
+
+
+def _jumped(state, steps):
+    """Return the state after so many steps."""
+    a, c = _jump(steps)
+    return (a * state + c) % 2**32
 
 
 def _radius(draws, std, scratch):

@@ -196,7 +196,13 @@ class ShardedTable:
         They are the values of a session, which keeps them as they are meanwhile.
         """
         world, what = self.world(session), f"reading all of {self.name}"
-        self.barrier(world, what)
+        try:
+            self.barrier(world, what)
+        except GraphError as error:
+            error.add_note(
+                f"  hint: all ranks read or write the table {self.name} together, not one alone"
+            )
+            raise
         start = 0
         for own in self.own_blocks(session):
             every = world.recovering(lambda own=own: world.gather(own, what))

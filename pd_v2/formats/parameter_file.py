@@ -207,7 +207,7 @@ class FileValue:
             plain.seek(min(start + stored, end))
             copy = os.fdopen(os.dup(plain.fileno()), "rb", buffering=0)
             return cls(copy, start, size), min(stored, end - start)
-        kept, found = tempfile.TemporaryFile(buffering=0), 0
+        kept, found = tempfile.TemporaryFile(buffering=0), 0  # noqa: SIM115  as long as the value
         while found < stored and (piece := _read(stream, min(stored - found, _READ_BYTES))):
             kept.write(piece)
             found += len(piece)

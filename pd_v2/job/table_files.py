@@ -44,4 +44,6 @@ def _whole_shape(v):
 
 def _check(name, v, rows, folder):
     if rows.shape != tuple(v.dims) or rows.dtype != v.dtype:
-        raise pd.ShapeError(f"{v!r} cannot take {rows.dtype}{list(rows.shape)} of {name} in {folder}")
+        raise pd.ShapeError(
+            f"{v!r} cannot take {rows.dtype}{list(rows.shape)} of {name} in {folder}"
+        )

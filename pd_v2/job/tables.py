@@ -14,10 +14,11 @@ from ..formats.parameter_file import FileValue
 
 LARGEST = 1 << 22  # bytes of a value that each rank reads as a whole
 _BLOCK_ELEMENTS = 1 << 20
+_WIDEST = 1 << 15
 
 
 class OwnRows(NamedTuple):
-    """The rows of this rank of a table, an array of the shape of its shard, and the table's size."""
+    """The rows of this rank of a table, in the shape of its shard, and the size of the table."""
 
     rows: np.ndarray
     size: int
@@ -25,12 +26,18 @@ class OwnRows(NamedTuple):
 
 def drawn(table, stream, config):
     """Return this rank's rows of what a parameter of this ParameterConfig draws from a RandR."""
-    width = table.shape[1]
-    height = max(2, _BLOCK_ELEMENTS // width // 2 * 2)  # pairs of normal values are not divided
-    fill = stream.uniform_parts if config.initial_strategy == 1 else stream.normal_parts
-    return _own_rows(
-        table, fill(config.initial_mean, config.initial_std, int(config.size), height * width)
-    )
+    width, is_uniform = table.shape[1], config.initial_strategy == 1
+    distribution = config.initial_mean, config.initial_std
+    if width <= _WIDEST and (is_uniform or width % 2 == 0):
+        draw = stream.uniform_rows if is_uniform else stream.normal_rows
+        own = np.zeros(static(table.shard.dims), np.float32)
+        rows = draw(*distribution, table.shape, table.rank, table.ranks)
+        own[: len(rows)] = rows
+        return own
+    # a pair of normal values may be of two rows
+    height = max(2, _BLOCK_ELEMENTS // width // 2 * 2)
+    draw = stream.uniform_parts if is_uniform else stream.normal_parts
+    return _own_rows(table, draw(*distribution, int(config.size), height * width))
 
 
 def own_rows(table, value):

@@ -22,12 +22,12 @@ from tests.core.distributed import jobs
 
 RANKS, LIMIT = 4, 2 << 30  # bytes
 HEIGHT, WIDTH, STEPS, BATCH = 20_000_000, 16, 12, 256
-O = paddle.optimizer
+OPT = paddle.optimizer
 METHODS = {
-    "sgd": lambda: O.Momentum(learning_rate=1e-3, regularization=O.L2Regularization(rate=0.01)),
-    "momentum": lambda: O.Momentum(0.9, learning_rate=1e-4),
-    "adagrad": lambda: O.AdaGrad(learning_rate=1e-3),
-    "adam": lambda: O.Adam(learning_rate=1e-3),
+    "sgd": lambda: OPT.Momentum(learning_rate=1e-3, regularization=OPT.L2Regularization(rate=0.01)),
+    "momentum": lambda: OPT.Momentum(0.9, learning_rate=1e-4),
+    "adagrad": lambda: OPT.AdaGrad(learning_rate=1e-3),
+    "adam": lambda: OPT.Adam(learning_rate=1e-3),
 }
 
 
@@ -72,7 +72,9 @@ def train(method, height):
 
     trainer.train(paddle.batch(lambda: samples(height), BATCH), 1, handler)
     ids = looked_at(height)
-    variable = next(p.variable for p in trainer._step.topology.parameters if p.config.name == "table")
+    variable = next(
+        p.variable for p in trainer._step.topology.parameters if p.config.name == "table"
+    )
     if variable.is_shard:
         rows = variable.storage.table.rows(ids, pool.session)
     else:
@@ -86,8 +88,12 @@ def train(method, height):
 def main(height=HEIGHT):
     """Compare, for each method."""
     failed = []
-    print(f"{height:,} rows of {WIDTH}, {RANKS} processes with {LIMIT / 2**30:g} GiB of memory each")
-    print(f"{'':10}{'processes':>10}{'drawn, s':>10}{'step, ms':>10}{'peak, GiB':>11}{'differs':>10}")
+    print(
+        f"{height:,} rows of {WIDTH}, {RANKS} processes with {LIMIT / 2**30:g} GiB of memory each"
+    )
+    print(
+        f"{'':10}{'processes':>10}{'drawn, s':>10}{'step, ms':>10}{'peak, GiB':>11}{'differs':>10}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for method in METHODS:
             for ranks in (1, RANKS):

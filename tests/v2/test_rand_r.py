@@ -186,3 +186,26 @@ def test_the_fast_cosine_rounds_as_the_exact_one(mean, std, bound, monkeypatch):
     for k, axis in enumerate((np.cos, np.sin)):
         expected = (np.float32(mean) + radius * axis(angle)).astype(np.float32)
         assert np.array_equal(values[:-1, k], expected[:-1])  # the last one is drawn again
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(7, 4), (1, 2), (2, 6), (9000, 16)])
+def test_rows_of_a_matrix_are_drawn_alone(shape, ranks):
+    for kind in ("normal", "uniform"):
+        whole = RandR(77)
+        expected = getattr(whole, kind)(0.5, 2.0, math.prod(shape)).reshape(shape)
+        for rank in range(ranks):
+            own = RandR(77)
+            rows = getattr(own, f"{kind}_rows")(0.5, 2.0, shape, rank, ranks)
+            assert rows.tobytes() == expected[rank::ranks].tobytes()
+            assert own.state == whole.state
+
+
+@pytest.mark.parametrize("size", [1, 5, 8, 9])
+def test_values_are_drawn_in_parts(size):
+    for kind in ("normal", "uniform"):
+        whole, parts = RandR(3), RandR(3)
+        expected = getattr(whole, kind)(0.5, 2.0, size)
+        found = list(getattr(parts, f"{kind}_parts")(0.5, 2.0, size, 4))
+        assert np.concatenate(found).tobytes() == expected.tobytes()
+        assert parts.state == whole.state
