@@ -76,8 +76,9 @@ def read_value(f):
 def write_tar(f, items):
     """Write (ParameterConfig, array) pairs as an uncompressed tar.
 
-    What is no array is as in `write_value`. As in 2017 the two empty blocks at the end of a tar are missing: it never closed its archive.
-    ParameterFileError, and nothing is written, for names that the members of a tar cannot have.
+    What is no array is as in `write_value`. As in 2017 the two empty blocks at the end of a tar are
+    missing: it never closed its archive. ParameterFileError, and nothing is written, for names that
+    the members of a tar cannot have.
     """
     items = list(items)
     for config, _ in items:
@@ -112,9 +113,10 @@ def check_name(name):
 def read_tar(f, largest=None):
     """Read a tar as a list of (ParameterConfig, float32 array of its shape).
 
-    A value of more than `largest` bytes stays in the file, as a FileValue. The order is that of the configurations. A parameter without dims has shape (1, size). Of two
-    members with one name the last counts, as for every tar program; other members are ignored.
-    ParameterFileError if a value or a configuration is missing or damaged.
+    A value of more than `largest` bytes stays in the file, as a FileValue. The order is that of the
+    configurations. A parameter without dims has shape (1, size). Of two members with one name the
+    last counts, as for every tar program; other members are ignored. ParameterFileError if a value
+    or a configuration is missing or damaged.
     """
     with _naming_file(f):
         return _items(dict(_members(bounded(_byte_stream(f)), largest)))
