@@ -7,7 +7,7 @@ written last, and has the token of all parts: a table that is not whole has none
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,12 +125,15 @@ class Share(NamedTuple):
 
 
 def read_parts(
-    share: Share, folder: Path, known: Mapping[str, Variable]
+    share: Share,
+    folder: Path,
+    known: Mapping[str, Variable],
+    wanted: Collection[str] | None = None,
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the names of a saved parameter and its slots, with the rows of a share.
 
-    `known` variables of these names have to be there, and to fit: GraphError, ShapeError. Nothing
-    but these rows is held in memory.
+    `known` variables of these names have to be there, and to fit: GraphError, ShapeError. Of others
+    those `wanted` are read, by default all. Nothing but these rows is held in memory.
     """
     content = _manifest(folder / _MANIFEST)
     if content["name"] != share.name:
@@ -148,6 +151,8 @@ def read_parts(
             raise DamagedFile(f"{part} was not written together with {folder / _MANIFEST}")
         old.append(part)
     for name in content["parts"]:
+        if wanted is not None and name not in wanted and name not in known:
+            continue
         file = _file_of(content["parts"], name)
         yield name, _own_rows(share, [_opened(part / file) for part in old], known.get(name))
 

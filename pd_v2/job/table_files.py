@@ -21,10 +21,9 @@ def load_tables(where, kept, variables, session):
             continue
         shape = _whole_shape(stored[name])
         rank, ranks = pd.distributed.rank(), pd.distributed.world_size()
-        for part, rows in read_parts(Share(name, shape, rank, ranks), folder, {}):
-            if part in stored:
-                _check(part, stored[part], rows, folder)
-                session.set(left.pop(part), rows, copy=False)
+        for part, rows in read_parts(Share(name, shape, rank, ranks), folder, {}, stored):
+            _check(part, stored[part], rows, folder)
+            session.set(left.pop(part), rows, copy=False)
     if left:
         raise pd.DamagedFile(f"{where} lacks the rows of {', '.join(sorted(left))}")
 
@@ -33,9 +32,7 @@ def tables_in(where):
     """Yield (name, array of the whole table) for the tables of a checkpoint."""
     for folder in sorted(Path(where).glob(_FOLDERS)):
         name = table_name(folder)
-        for part, rows in read_parts(Share(name, table_shape(folder)), folder, {}):
-            if part == name:
-                yield name, rows
+        yield from read_parts(Share(name, table_shape(folder)), folder, {}, [name])
 
 
 def _whole_shape(v):

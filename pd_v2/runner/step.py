@@ -105,7 +105,8 @@ class NetworkStep:
         total = functools.reduce(operator.add, values) if values else pd.constant(np.float32(0.0))
         self.tables = [p.table for p in members if p.table is not None]
         # what reads rows of tables, the same for all ranks and steps
-        self._reading = [*topology.layers, *topology.costs] if self.tables else []
+        outer = [x for x in topology.costs if x.within is None]
+        self._reading = [*topology.layers, *outer] if self.tables else []
         self.evaluators = [*topology.evaluators, *topology.printers]
         self.targets = total, [cast(each) for each in fetched(self.evaluators)]
         trained = fetched(self.evaluators, topology.costs)
@@ -201,7 +202,10 @@ class NetworkStep:
             cost = total / self._own_samples()
         elif self.updater is not None:
             with self.session:
-                update_without_batch([self.update], self._rates)
+                if self.tables:  # it has taken part in the lookups
+                    update_without_batch([self.update], self._rates)
+                else:
+                    pd.distributed.empty_step(self.update, self._rates)
         if self.updater is not None:
             self.updater.finish_batch()
         for each, received in zip([self, *attached], [own, *arrays], strict=True):

@@ -206,6 +206,15 @@ def inference():
     y = scores(words)
     mine = np.full((2, 3), rank, np.int64)
     np.testing.assert_array_equal(pd.eval(words, {ids: mine}), table.rows(mine))
+    np.testing.assert_array_equal(
+        pd.eval(pd.gather(table.shard, ids), {ids: mine}), table.rows(mine)
+    )
+    whole = np.concatenate(list(table.blocks(pd.default_session())))
+    np.testing.assert_array_equal(whole, table.rows(EVERY))
+    counts = pd.Variable([None], dtype="int64")
+    bags = pd.SparseRows(pd.reshape(ids, [-1]), counts, HEIGHT).matmul(table.shard)
+    summed = pd.eval(bags, {ids: mine, counts: [4, 2]})
+    np.testing.assert_allclose(summed, [4 * whole[rank], 2 * whole[rank]], rtol=1e-6)
     assert table.rows(np.zeros((0, 2), np.int64)).shape == (0, 2, WIDTH)
     model = pd.export_onnx(None, y, inputs=[words]).SerializeToString()
     runtime = onnxruntime.InferenceSession(model)
@@ -386,6 +395,8 @@ def errors():
     clipped = (pd.SGDOptimizer(0.1, clip=c) for c in (pd.ClipGlobalNorm(1.0), pd.ClipNorm(1.0)))
     for optimizer in (*clipped, pd.LAMBOptimizer()):
         fails(lambda o=optimizer: o.minimize(cost), pd.GraphError, "each process has other rows of")
+    scaler = pd.LossScaler(pd.SGDOptimizer(0.1))
+    fails(lambda: scaler.minimize(cost), pd.GraphError, "LossScaler: each process has other rows")
     step = pd.SGDOptimizer(0.1).minimize(cost)
     with pd.default_session().exchanging(lambda g: g):
         feeds = {ids: [[1, 2, 3]], y: [[1.0]]}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import pd_v2 as paddle
 from tests.core.distributed import jobs
 
 from . import programs, tables
@@ -76,6 +77,17 @@ def test_initial_values_and_files_have_the_bits_of_one_process(results):
         assert results[2]["optimizers"][1][key].tobytes() == whole[key].tobytes()
     tar = programs.run(tables.files)["tar"]
     assert results[2]["files"][1]["tar"].tobytes() == tar.tobytes()
+
+
+def test_parameters_of_a_checkpoint_of_two_ranks(results):
+    read = paddle.parameters.Parameters.from_checkpoint
+    newest = [max((results["folder"] / each).iterdir()) for each in ("one", "two")]
+    one, two = (read(path) for path in newest)
+    assert newest[0].name == newest[1].name
+    assert set(one.names()) == set(two.names())
+    for name in one.names():
+        assert one.get_shape(name) == two.get_shape(name)
+        np.testing.assert_allclose(one[name], two[name], rtol=1e-5, atol=1e-6)
 
 
 def test_checkpoints_are_resumed_by_other_numbers_of_ranks(results):
