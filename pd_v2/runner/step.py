@@ -397,13 +397,14 @@ class NetworkStep:
     def state(self):
         """Return all that later steps depend on, for `restore`."""
         session = self.session
+        tables = {name: v.name for name, v in self.variables().items() if v.is_shard}
         return {
             "method": None if self.optimizer is None else type(self.optimizer).__name__,
             "seed": session.seed,
             "draws": {str(stream): count for stream, count in session.draws.items()},
             "values": {name: session.get(v) for name, v in self._whole_variables().items()},
             "updater": None if self.updater is None else self.updater.state(),
-            "tables": {name: v.name for name, v in self.variables().items() if v.is_shard},
+            **({"tables": tables} if tables else {}),
         }
 
     def _whole_variables(self):
