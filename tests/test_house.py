@@ -58,6 +58,9 @@ EXTENSIONS = (
     *("pd_core.training.generators", "pd_core.training.positions", "pd_core.training.ranks"),
     "pd_core.training.precision",
     "pd_core.training.stacking",
+    # with which tables are spread over ranks
+    *("pd_core.distributed.empty", "pd_core.distributed.lookups"),
+    "pd_core.distributed.table_files",
     *("pd_core.run.states", "pd_core.run.undo"),  # with which states are checked and taken back
     "pd_core.ops.mode",  # with which a generator is built for inference alone
 )

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 import pd_core as pd
-from pd_core.graph.variable import static
 
 from ..formats.parameter_file import FileValue
 
@@ -30,7 +29,7 @@ def drawn(table, stream, config):
     distribution = config.initial_mean, config.initial_std
     if width <= _WIDEST and (is_uniform or width % 2 == 0):
         draw = stream.uniform_rows if is_uniform else stream.normal_rows
-        own = np.zeros(static(table.shard.dims), np.float32)
+        own = np.zeros(table.shard.dims, np.float32)
         rows = draw(*distribution, table.shape, table.rank, table.ranks)
         own[: len(rows)] = rows
         return own
@@ -54,7 +53,7 @@ def own_rows(table, value):
 
 def _own_rows(table, blocks):
     """The rows of this rank in blocks of whole rows, which follow each other."""
-    own = np.zeros(static(table.shard.dims), np.float32)
+    own = np.zeros(table.shard.dims, np.float32)
     start = 0
     for block in blocks:
         rows = block.reshape(-1, *table.shape[1:])

@@ -9,10 +9,8 @@ import numpy as np
 
 import pd_core as pd
 from pd_core.distributed.empty import update_without_batch
-from pd_core.run.host_inputs import supply_before, supply_nothing
-from pd_core.run.restoring import fitting, without_shards
+from pd_core.distributed.lookups import look_up
 from pd_core.run.states import array, by_name, entries, integer, maybe, text
-from pd_core.run.targets import computed_variables
 from pd_core.training.precision import Precision
 from pd_core.training.ranks import job
 
@@ -141,7 +139,7 @@ class NetworkStep:
         """Begin to train: schedules and metrics begin anew, all ranks from the values of rank 0."""
         if pd.distributed.world_size() > 1:
             with self.session:
-                pd.distributed.broadcast(without_shards(self.variables().values()))
+                pd.distributed.broadcast(self._whole_variables().values())
         self.batch_metrics = LastBatch(self.evaluators, self._is_first)
         self.pass_metrics = self.new_metrics()
         self._is_warned = False
@@ -179,12 +177,10 @@ class NetworkStep:
         """
         if not self.tables:
             return
-        reading = [*self._reading, *(v for e in attached for v in computed_variables([e.targets]))]
-        with self.session:
-            if feeds is None:
-                supply_nothing(self.session, reading, [])
-            else:
-                feeds.update(supply_before(self.session, reading, [], feeds, training))
+        targets = [self._reading, [e.targets for e in attached]]
+        rows = look_up(self.session, targets, feeds, training)
+        if feeds is not None:
+            feeds.update(rows)
 
     def run(self, attached=()):
         """Run the started step; return its cost per sample of this rank, before the update.
@@ -442,7 +438,7 @@ class NetworkStep:
         session.draws.update(found["draws"])
         variables, values = self.variables(), found["values"]
         session.load_values(
-            {v: fitting(v, values[name]) for name, v in variables.items() if name in values}
+            {v: _part_of(values[name], v) for name, v in variables.items() if name in values}
         )
         if found.get("tables"):
             load_tables(where, found["tables"], variables, session)
@@ -470,6 +466,11 @@ def _with_others(batches, ranks):
 def _whole_dims(v):
     """The sizes that a value has where one process has all of it."""
     return [v.storage.table.height, *v.dims[1:]] if v.is_shard else list(v.dims)
+
+
+def _part_of(value, v):
+    """What a Variable holds of a value that one process has saved."""
+    return v.storage.table.own_part(value) if v.is_shard else value
 
 
 def _draws(counts):
