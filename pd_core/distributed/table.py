@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,15 +81,12 @@ class ShardedTable:
     def around(cls, height: int, shard: Variable) -> "ShardedTable":
         """Return the table of `height` rows whose part on this rank a parameter holds.
 
-        That is float32 [height / ranks, ...], rounded up. Its initializer, Constant, Uniform or
-        Gaussian, is from then on that of the whole table.
+        That is float32 [height / ranks, ...], rounded up.
         """
         table = object.__new__(cls)
         table.shape = (height, *static(shard.dims)[1:])
         table.rank, table.ranks = process.rank(), process.world_size()
         table.shard = shard
-        drawn = distribution(cast(Any, shard.initial))
-        shard.initial = RowInitializer(drawn, table.rank, table.ranks)
         table._share()
         return table
 

@@ -139,7 +139,7 @@ def read_parts(
     if content["name"] != share.name:
         raise GraphError(f"{folder} has the table {content['name']!r}, this one is {share.name!r}")
     if tuple(content["shape"]) != tuple(share.shape):
-        here = f"{share.name!r}, {list(share.shape)}, {share.ranks} ranks"
+        here = f"ShardedTable({share.name!r}, {list(share.shape)}, {share.ranks} ranks)"
         raise ShapeError(f"{folder} has a table {content['shape']}, this one is {here}")
     lacking = [name for name in known if name not in content["parts"]]
     if lacking:

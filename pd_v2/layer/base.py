@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pd_core as pd
+from pd_core.distributed.table_draws import RowInitializer
 from pd_core.graph.names import checked_text
 from pd_core.graph.roles import Feed, TrainingOptions
 from pd_core.graph.site import site_text, user_site
@@ -219,11 +220,12 @@ def _whole(name, shape, config):
 
 def _shard(name, shape, config):
     """Return a new Variable for this rank's rows of a parameter."""
+    rank, ranks = pd.distributed.rank(), pd.distributed.world_size()
     variable = pd.Variable.of(
-        [-(-shape[0] // pd.distributed.world_size()), *shape[1:]],
+        [-(-shape[0] // ranks), *shape[1:]],
         "float32",
         name,
-        initial=_initializer(config),
+        initial=RowInitializer(_initializer(config), rank, ranks),
         trainable=not config.is_static,
         options=TrainingOptions(config.learning_rate, row_sparse=True),
     )
