@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.update import Update
 from ..graph.variable import Variable
 from ..run.host_inputs import supply_before, supply_nothing
 from ..run.session import Session
-from ..run.targets import computed_variables
+from ..run.targets import computed_variables, flatten
 
 
 def look_up(
@@ -22,7 +23,9 @@ def look_up(
     All ranks call it with the same nested targets, one without rows with `feeds` None. The rows are
     those of now, whatever updates the tables until then.
     """
-    wanted = computed_variables(targets)
+    flat: list[Variable | Update] = []
+    flatten(targets, flat)
+    wanted = computed_variables(flat)
     with session:
         if feeds is None:
             supply_nothing(session, wanted, [])

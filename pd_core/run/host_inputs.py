@@ -97,8 +97,8 @@ def supply_before(
     return _supplied(session, Request(fetches, updates, dict(fed), training))[0]
 
 
-def _supplied(session, request):
-    """The host inputs of a request that are not fed, and the draws of their sources."""
+def _supplied(session: Any, request: Request) -> tuple[dict[Variable, np.ndarray], Counter[int]]:
+    """Return the host inputs of a request that are not fed, and the draws of their sources."""
     store, drawn = session.store, Counter[int]()
     before, given = store.draws, request.fed
     every: dict[Variable, np.ndarray] = {}
