@@ -29,6 +29,7 @@ def results(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONHASHSEED", "0")  # Python is not started once more
         programs.run(tables.resumed, folder / "one", tables.Stopping)
+        one = newest(folder / "one")
         killed = run(4, folder, *OF_FOUR, "killed=four", check=False)
         assert killed.returncode != 0
         assert "pd-v2" in killed.stderr or "Resume" in killed.stderr, killed.stderr
@@ -36,7 +37,12 @@ def results(tmp_path_factory):
         names = [*LOCAL, "clustered", "errors"]
         run(2, folder, *names, "end=one", "end=four", "stopped=two")
     two = {name: _loaded(folder, name, 2) for name in [*names, "endone", "endfour"]}
-    return {2: two, 4: four, "folder": folder}
+    return {2: two, 4: four, "folder": folder, "saved": (one, newest(folder / "two"))}
+
+
+def newest(folder):
+    """The Parameters of the newest checkpoint."""
+    return paddle.parameters.Parameters.from_checkpoint(max(folder.iterdir()))
 
 
 def _loaded(folder, name, ranks):
@@ -80,10 +86,7 @@ def test_initial_values_and_files_have_the_bits_of_one_process(results):
 
 
 def test_parameters_of_a_checkpoint_of_two_ranks(results):
-    read = paddle.parameters.Parameters.from_checkpoint
-    newest = [max((results["folder"] / each).iterdir()) for each in ("one", "two")]
-    one, two = (read(path) for path in newest)
-    assert newest[0].name == newest[1].name
+    one, two = results["saved"]
     assert set(one.names()) == set(two.names())
     for name in one.names():
         assert one.get_shape(name) == two.get_shape(name)
