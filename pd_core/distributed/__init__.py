@@ -15,7 +15,7 @@ from .table import ShardedTable
 
 __all__ = [
     "DeviceExchange", "ShardedTable", "allgather", "allreduce", "average_parameters", "barrier",
-    "broadcast", "compare", "empty_step", "init", "is_initialized", "is_launched", "no_sync", "rank",
-    "reduction", "restore", "set_batch_size", "shutdown", "state", "use_device_exchange",
+    "broadcast", "compare", "empty_step", "init", "is_initialized", "is_launched", "no_sync",
+    "rank", "reduction", "restore", "set_batch_size", "shutdown", "state", "use_device_exchange",
     "world_size",
 ]
