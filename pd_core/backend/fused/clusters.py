@@ -2,7 +2,8 @@
 
 Each operator has a level: how many operators that fit in no group follow it on the way to the
 outputs, at most, counted down. Along any path the level rises at an operator that fits in none.
-So those of one level have only operators of that level between them, and can be one group.
+So those of one level have only operators of that level between them, and can be one group. Lower
+levels are as good, as long as that is so: those of sums are, which then are beside what they read.
 """
 
 from collections import defaultdict
@@ -33,11 +34,14 @@ def clusters(
     needs: Sequence[Iterable[str]],
     fits: Sequence[bool],
     small: Sequence[bool],
+    early: Sequence[bool],
 ) -> list[list[int]]:
     """Return groups of operators that fit, by their indices in order; nodes come in order.
 
     `needs` has the values that each reads, without those that it does not read in a group.
-    Operators are in one group if values connect them, or if all of their groups are `small`.
+    Operators are in one group if values connect them, or if all of their groups are `small`. They
+    are in the last group that they can be in; those that are `early` in the first one, that of what
+    they read.
     """
     makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
     before = [[makers[x] for x in names if x in makers] for names in needs]
@@ -45,6 +49,9 @@ def clusters(
     for k in reversed(range(len(nodes))):
         for j in before[k]:
             level[j] = min(level[j], level[k] - (not (fits[j] and fits[k])))
+    for k, sources in enumerate(before):
+        if early[k] and sources:
+            level[k] = max(level[j] + (not (fits[j] and fits[k])) for j in sources)
     root = list(range(len(nodes)))
 
     def find(k: int) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .arguments import Arguments
 from .loops import Body, Loop
-from .nests import Nest, Partial, term
+from .nests import Nest, Partial, Row, term
 from .operators import FLOAT, literal
 from .segments import Segment
 from .sizes import ONE, ZERO, Size, product
@@ -37,30 +37,32 @@ def function(body: Body, segment: Segment, rows: Mapping[str, Size]) -> Function
     partials: list[Partial] = []
     head: list[str] = []
     block = 1
-    loop, axis = segment.loops[0]
-    if axis is None and loop.product is not None:
+    loop, axes = segment.loops[0]
+    row = Row(segment.extents, given)
+    if not axes and loop.product is not None:
         rounds, lines = _product_alone(body, loop, given)
         work.append(_product_work(loop))
-    elif axis is None:
-        nest = Nest(body, loop, None, ONE, given)
+    elif not axes:
+        nest = Nest(body, loop, (), row, given)
         rounds, lines = nest.rounds, nest.lines()
         head, partials = nest.head, nest.partials
         work.append((nest.cost, product(*loop.dims)))
         block = 64 if len(nest.levels) == 1 else 1
     else:
-        rounds, lines = segment.extent, ["for (int64_t i = lo; i < hi; i++) {"]
+        rounds, inside = product(*segment.extents), []
         for each, a in segment.loops:
             if each.product is not None:
-                found = _product_in_row(body, each, a, given)
+                found = _product_in_row(body, each, a, row, given)
                 work.append(_product_work(each))
             else:
-                nest = Nest(body, each, a, segment.extent, given)
+                nest = Nest(body, each, a, row, given)
                 found = nest.lines()
                 head += nest.head
                 partials += nest.partials
                 work.append((nest.cost, product(*each.dims)))
-            lines += ["  {", *("    " + line for line in found), "  }"]
-        lines.append("}")
+            inside += ["  {", *("    " + line for line in found), "  }"]
+        places = ["  " + line for line in row.lines]
+        lines = ["for (int64_t i = lo; i < hi; i++) {", *places, *inside, "}"]
     text = (
         "static void @(void *const *p, const int64_t *n, int64_t lo, int64_t hi, int64_t part) {\n"
     )
@@ -79,29 +81,30 @@ def _product_alone(body, loop, given):
     """A product: rows of the matrix are divided, or the matrices of a batch."""
     batch = [k for k, d in enumerate(loop.dims[:-2]) if d != ONE]
     if not batch:
-        call = _call(body, loop, given, [], "i", True)
+        call = _call(body, loop, given, [], (), True)
         return loop.dims[-2], [call]
-    lines = _batched(body, loop, given, batch[0], batch[1:], "i")
+    lines = _batched(body, loop, given, [(batch[0], "i")], batch[1:])
     return loop.dims[batch[0]], ["for (int64_t i = lo; i < hi; i++) {", *lines, "}"]
 
 
-def _product_in_row(body, loop, axis, given):
-    batch = [k for k, d in enumerate(loop.dims[:-2]) if d != ONE and k != axis]
-    return _batched(body, loop, given, axis, batch, "i")
+def _product_in_row(body, loop, axes, row, given):
+    batch = [k for k, d in enumerate(loop.dims[:-2]) if d != ONE and k not in axes]
+    shared = [(k, row.place(j, j + 1)) for j, k in enumerate(axes)]
+    return _batched(body, loop, given, shared, batch)
 
 
-def _batched(body, loop, given, outer, batch, name):
-    lines, terms = [], [(outer, name)]
+def _batched(body, loop, given, shared, batch):
+    lines, terms = [], list(shared)
     for k in batch:
         inner = given.fresh("b")
         lines.append(
             f"for (int64_t {inner} = 0; {inner} < {given.number(loop.dims[k])}; {inner}++)"
         )
         terms.append((k, inner))
-    return [*lines, "  " + _call(body, loop, given, terms, "", False)]
+    return [*lines, "  " + _call(body, loop, given, terms, [k for k, _ in shared], False)]
 
 
-def _call(body, loop, given, terms, row, divided):
+def _call(body, loop, given, terms, shared, divided):
     """The call of a product's kernel; the rows from lo to hi if they are divided."""
     statement = loop.statements[0]
     (a, along_a), (b, along_b) = statement.reads
@@ -110,7 +113,7 @@ def _call(body, loop, given, terms, row, divided):
     for k, (view, along) in enumerate(views):
         text = [given.buffer(view.buffer, FLOAT), *map(given.number, view.offset)]
         for axis, name in terms:
-            is_row = axis == terms[0][0] and view.buffer in given.rows
+            is_row = axis in shared and view.buffer in given.rows
             text += [] if is_row else term(name, along[axis], given)
         if divided and k < 2:
             text += term("lo", along[-2], given)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -11,9 +11,8 @@ from onnx import GraphProto, ModelProto, NodeProto, helper
 from . import operators
 from .clusters import clusters, needed, ordered, reads
 from .groups import DOMAIN, Library, make
-from .loops import inputs_of
 from .sizes import Dim, Dims, Kind, Values, estimate, product
-from .steps import Step, Unfit, is_cheap, steps
+from .steps import Reduce, Step, Unfit, is_cheap, read_by, steps
 
 _SMALL = 1 << 14  # elements of a value, up to which groups that share nothing are one
 _FEW = 1 << 12  # elements of what a node reads and writes that take no time beside the call
@@ -22,12 +21,16 @@ _PRODUCTS = {"MatMul", "Gemm", "FusedMatMul"}
 
 @dataclass
 class Statistics:
-    """Counts of the groups of a program, of its other operators, and of distinct groups."""
+    """Counts of the groups of a program, of its other operators, and of distinct groups.
+
+    `members` has the values that the operators inside of each group make, by the group's name.
+    """
 
     groups: int = 0
     others: int = 0
     different: int = 0
     functions: int = 0
+    members: dict[str, list[str]] = field(default_factory=dict)
 
 
 def fuse(
@@ -193,13 +196,20 @@ class _Attempt:
         self.outside = outside
         self.replaced: dict[int, list[NodeProto]] = {}
         self.small = [k in found and self._is_small(node) for k, node in enumerate(nodes)]
+        self.sums = {k for k, read in found.items() if self._is_sum(read)}
+        self.early = self._early()
 
     def groups(self):
         """Yield (members, the nodes that replace them or None)."""
         fits = [k in self.found for k in range(len(self.nodes))]
-        pending = clusters(self.nodes, self.needs, fits, self.small)
+        pending = clusters(self.nodes, self.needs, fits, self.small, self.early)
         while pending:
-            members = pending.pop()
+            whole = pending.pop()
+            members = self._trimmed(whole)
+            if len(members) < len(whole):
+                yield [k for k in whole if k not in members], None
+                if not members:
+                    continue
             try:
                 result = self._group(members)
             except Unfit:
@@ -213,6 +223,52 @@ class _Attempt:
                 self.replaced[members[-1]] = result
             yield members, result
 
+    def _is_sum(self, found):
+        """Whether the steps of a node are a reduction of a large value."""
+        if len(found) != 1 or not isinstance(found[0], Reduce):
+            return False
+        x, y = (self.values.dims(v) for v in (found[0].x, found[0].y))
+        return estimate(product(*x)) > max(_FEW, 4 * estimate(product(*y)))
+
+    def _early(self):
+        """Whether each node is a sum, or leads to sums alone."""
+        early = [False] * len(self.nodes)
+        for k in reversed(range(len(self.nodes))):
+            outputs = [y for y in self.nodes[k].output if y]
+            readers = set().union(*(self.used[y] for y in outputs))
+            early[k] = k in self.sums or (
+                k in self.found
+                and bool(readers)
+                and self.outside.isdisjoint(outputs)
+                and all(early[j] for j in readers)
+            )
+        return early
+
+    def _trimmed(self, members):
+        """The members without sums of what is in memory, which the runtime makes as fast."""
+        made: set[str] = set()  # by an operator that is more than a view
+        views: dict[str, str] = {}
+        kept = []
+        for k in members:
+            node = self.nodes[k]
+            if node.op_type in operators.VIEWS:
+                views |= dict.fromkeys(node.output, node.input[0])
+        read = defaultdict(set)
+        for k in members:
+            if k not in self.sums and self.nodes[k].op_type not in operators.VIEWS:
+                for x in self.needs[k]:
+                    read[_root(x, views)].add(k)
+        for k in members:
+            node = self.nodes[k]
+            if k in self.sums:
+                x = _root(self.found[k][0].x, views)
+                if x not in made and not read[x]:
+                    continue
+            if node.op_type not in operators.VIEWS or _root(node.output[0], views) in made:
+                made.update(node.output)
+            kept.append(k)
+        return kept
+
     def _is_small(self, node, most=_SMALL):
         names = [y for y in node.output if y]
         names += [x for x in node.input[:1] if most == _FEW and x in self.values]
@@ -223,7 +279,7 @@ class _Attempt:
         result = []
         for part in (set(members[: len(members) // 2]), set(members[len(members) // 2 :])):
             own = [k in part for k in range(len(self.nodes))]
-            result += clusters(self.nodes, self.needs, own, self.small)
+            result += clusters(self.nodes, self.needs, own, self.small, self.early)
         return result
 
     def _group(self, members):
@@ -246,6 +302,7 @@ class _Attempt:
         every = [step for k in members for step in self.found[k]]
         operator = make(every, wanted, self.values, self.fuser.library, self.fuser.sources)
         name = nodes[members[-1]].name
+        self.fuser.statistics.members[name] = [y for k in members for y in nodes[k].output if y]
         return [operator.node(name, operator.outputs), *reversed(kept)]
 
     def _is_worth(self, members):
@@ -282,10 +339,17 @@ def _makes(nodes, alive, names):
     return not dead.isdisjoint(names)
 
 
+def _root(x, views):
+    """What a value is a view of."""
+    while x in views:
+        x = views[x]
+    return x
+
+
 def _read(found: list[Step]) -> list[str]:
     """The values that steps read from outside of them: no shapes, which are known."""
     made = {step.y for step in found}
-    return [x for step in found for x in inputs_of(step) if x not in made]
+    return [x for step in found for x in read_by(step) if x not in made]
 
 
 def _without_copies(nodes, copies):

@@ -225,22 +225,22 @@ class _Operator:
 
     def _rows(self, segment: Segment) -> dict[str, Size]:
         """The buffers that only the rows of a segment use, each its own row."""
-        if segment.loops[0][1] is None:
+        if not segment.extents:
             return {}
+        extents = segment.extents
         found: dict[str, bool] = {}
         inside = {id(loop) for loop, _ in segment.loops}
-        for loop, axis in segment.loops:
-            assert axis is not None
+        for loop, shared in segment.loops:
             for s in loop.statements:
                 for view, along in [*filter(None, s.reads), (s.written, s.along)]:
                     b = view.buffer
                     if b in self.body.made and b in self.body.stored:
-                        offset, stride, _ = pattern(view, along, loop, axis)
+                        offset, own, _ = pattern(view, along, loop, shared)
                         dims = self.values.dims(b)
-                        axes = [k for k, d in enumerate(dims) if d != ONE]
-                        leads = bool(axes) and dims[axes[0]] == segment.extent
-                        leads = leads and stride == strides(dims)[axes[0]] and not offset
-                        found[b] = found.get(b, True) and leads and stride != ZERO
+                        axes = [k for k, d in enumerate(dims) if d != ONE][: len(extents)]
+                        leads = tuple([dims[k] for k in axes]) == extents and not offset
+                        leads = leads and own == tuple([strides(dims)[k] for k in axes])
+                        found[b] = found.get(b, True) and leads and ZERO not in own
         for b in list(found):
             if not self.users[b] <= inside:
                 del found[b]
@@ -248,8 +248,8 @@ class _Operator:
         for b, own in found.items():
             if own and b not in self.body.wanted:
                 dims = self.values.dims(b)
-                axis = next(k for k, d in enumerate(dims) if d != ONE)
-                rows[b] = strides(dims)[axis]
+                last = [k for k, d in enumerate(dims) if d != ONE][len(extents) - 1]
+                rows[b] = strides(dims)[last]
         return rows
 
     def _rounds(self, k: int, call: Function) -> list[str]:

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .sizes import ONE, ZERO, Dims, Size, Values, estimate, product, strides, summed, without_ones
-from .steps import Join, Look, Map, Product, Reduce, Step
+from .steps import Join, Look, Map, Product, Reduce, Step, merged, read_by
 from .views import View, is_same_order, looked, part, whole
 
 _FEW = 64  # elements; loops over so few are one, whatever they read
+_STREAMS = 6  # buffers of one loop that statements without one in common may read
 _MOST = 48  # statements of a loop, of which each may keep a register
 
 
@@ -54,7 +55,7 @@ class Body:
     def __init__(self, found: Sequence[Step], wanted: Iterable[str], values: Values):
         self.values = values
         self.wanted = set(wanted)
-        self.steps = _needed(found, self.wanted)
+        self.steps = _needed(merged(_needed(found, self.wanted), self.wanted, values), self.wanted)
         self.made = {step.y for step in self.steps}
         self.views: dict[str, View] = {}
         self.roots: dict[str, str] = {}  # a value in another shape -> the value
@@ -230,7 +231,8 @@ class Body:
         for loop in self.loops[first:]:
             if loop.product is None and loop.dims == axes and len(loop.statements) < _MOST:
                 shared = any(self.root(x) in loop.registers for x in inputs)
-                if few or shared or not near.isdisjoint(loop.buffers):
+                near_by = not near.isdisjoint(loop.buffers) or len(near | loop.buffers) <= _STREAMS
+                if few or shared or near_by:
                     return loop
         self.loops.append(Loop(axes))
         return self.loops[-1]
@@ -242,12 +244,5 @@ def _needed(found: Sequence[Step], wanted: set[str]) -> list[Step]:
     for step in reversed(found):
         if step.y in needed:
             kept.append(step)
-            needed.update(inputs_of(step))
+            needed.update(read_by(step))
     return kept[::-1]
-
-
-def inputs_of(step: Step) -> list[str]:
-    """Return the values that a step reads."""
-    if isinstance(step, Map | Join):
-        return step.inputs
-    return [step.a, step.b] if isinstance(step, Product) else [step.x]

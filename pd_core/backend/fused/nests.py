@@ -1,5 +1,6 @@
 """The nested loops of C for one loop over a shape, with its reductions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnx import TensorProto
@@ -7,7 +8,7 @@ from onnx import TensorProto
 from .arguments import Arguments
 from .loops import Body, Loop, Statement
 from .operators import C_TYPES, DOUBLE, literal
-from .sizes import ONE, ZERO, Size, product
+from .sizes import ONE, ZERO, Dims, Size, product
 from .views import View
 
 _START = {"sum": "0", "mean": "0", "pick": "-0.0", "max": "-INFINITY", "min": "INFINITY"}
@@ -19,14 +20,14 @@ _SLOW = ("f_", "exp", "log", "tanh", "erf", "sqrt", "/")  # about as long as eig
 class Access:
     """A memory access of a loop: a view's buffer, type, offset, and strides along axes.
 
-    `outer` is its stride along the axis of the rows, if the loop is one of several in rows.
+    `outer` are its strides along the axes of the rows, if the loop is one of several in rows.
     """
 
     buffer: str
     kind: int
     offset: tuple[Size, ...]
     along: list[Size]
-    outer: Size = ZERO
+    outer: tuple[Size, ...] = ()
 
 
 @dataclass
@@ -43,16 +44,51 @@ class Partial:
     buffer: str
 
 
+class Row:
+    """The place of row i along the axes that loops share, of these sizes.
+
+    `lines` give names to its places along some of them.
+    """
+
+    def __init__(self, extents: Dims, given: Arguments):
+        self.extents, self.given = extents, given
+        self.lines: list[str] = []
+
+    def terms(self, outer: Sequence[Size]) -> list[str]:
+        """Return strides along the axes times the places along them, as terms of a sum."""
+        runs: list[tuple[int, int, Size]] = []  # neighbours that are as good as one axis
+        for k, s in enumerate(outer):
+            if runs and runs[-1][2] == product(s, self.extents[k]):
+                runs[-1] = runs[-1][0], k + 1, s
+            else:
+                runs.append((k, k + 1, s))
+        return [term(self.place(a, b), s, self.given)[0] for a, b, s in runs if s != ZERO]
+
+    def place(self, first: int, end: int) -> str:
+        """Return the name of the place along some of the axes."""
+        if (first, end) == (0, len(self.extents)):
+            return "i"
+        name, text = f"i{first}_{end}", "i"
+        if end < len(self.extents):
+            text = f"i / ({self.given.number(product(*self.extents[end:]))})"
+        if first:
+            text += f" % ({self.given.number(product(*self.extents[first:end]))})"
+        line = f"const int64_t {name} = {text};"
+        if line not in self.lines:
+            self.lines.append(line)
+        return name
+
+
 class Nest:
     """The text of a loop.
 
-    Without an axis it is alone, and its first level runs from lo to hi. With one it is the part of
-    row i of that axis. `levels` are the nested loops, as (size, variable); `head` are lines that
+    Without axes it is alone, and its first level runs from lo to hi. With some it is the part of
+    row i of those axes. `levels` are the nested loops, as (size, variable); `head` are lines that
     come before all rows.
     """
 
-    def __init__(self, body: Body, loop: Loop, axis: int | None, extent: Size, given: Arguments):
-        self.body, self.loop, self.axis, self.extent, self.given = body, loop, axis, extent, given
+    def __init__(self, body: Body, loop: Loop, axes: tuple[int, ...], row: Row, given: Arguments):
+        self.body, self.loop, self.axes, self.row, self.given = body, loop, axes, row, given
         self.head: list[str] = []
         self.partials: list[Partial] = []
         self.cost = 0.0
@@ -64,7 +100,7 @@ class Nest:
         all_ = (*self._read.values(), *self._written.values(), *self._placed.values())
         every = list({id(a): a for a in all_}.values())
         self.levels = self._merged(every)
-        names = ["i" if axis is None and not k else f"j{k}" for k in range(len(self.levels))]
+        names = ["i" if not axes and not k else f"j{k}" for k in range(len(self.levels))]
         self.names = names
         self._pre: list[list[str]] = [[] for _ in range(len(names) + 1)]  # before a level's loop
         self._post: list[list[str]] = [[] for _ in range(len(names) + 1)]  # after it
@@ -86,7 +122,7 @@ class Nest:
         for k, (level, name) in enumerate(zip(self.levels, self.names, strict=True)):
             found += [pad + line for line in self._pre[k]]
             low, high = "0", self.given.number(level)
-            if self.axis is None and not k:
+            if not self.axes and not k:
                 low, high = "lo", "hi"
             if k == last and not self.is_plain:
                 found.append("#pragma omp simd" + "".join(self._clauses))
@@ -116,17 +152,16 @@ class Nest:
                 self._written[k] = self._access(statement.written, statement.along)
 
     def _access(self, view: View, strides: tuple[Size, ...]) -> Access:
-        along, outer = list(strides), ZERO
-        if self.axis is not None:
-            outer = along.pop(self.axis)
+        along = [s for k, s in enumerate(strides) if k not in self.axes]
+        outer = tuple([strides[k] for k in self.axes])
         if view.buffer in self.given.rows:
-            outer = ZERO
+            outer = ()
         kind = self.body.values.kind(view.buffer) if view.buffer else TensorProto.INT64
         return Access(view.buffer, kind, view.offset, along, outer)
 
     def _merged(self, accesses: list[Access]) -> list[Size]:
         """The axes as levels, of which neighbours are one where all strides allow it."""
-        dims = [d for k, d in enumerate(self.loop.dims) if k != self.axis]
+        dims = [d for k, d in enumerate(self.loop.dims) if k not in self.axes]
         levels: list[Size] = []
         merged: list[list[Size]] = [[] for _ in accesses]
         for k, d in enumerate(dims):
@@ -141,7 +176,7 @@ class Nest:
                     m.append(a.along[k])
         for m, a in zip(merged, accesses, strict=True):
             a.along = m
-        if not levels and self.axis is None:
+        if not levels and not self.axes:
             levels.append(ONE)
             for a in accesses:
                 a.along = [ZERO]
@@ -151,7 +186,7 @@ class Nest:
         """The address of an access at the beginning of the loop of a level."""
         text = self.given.buffer(access.buffer, access.kind)
         terms = [self.given.number(offset) for offset in access.offset]
-        terms += term("i", access.outer, self.given)
+        terms += self.row.terms(access.outer)
         for name, s in zip(self.names[:to], access.along[:to], strict=True):
             terms += term(name, s, self.given)
         return " + ".join([text, *terms])
@@ -211,7 +246,7 @@ class Nest:
 
     def _index(self, access: Access) -> str:
         """The place along an axis; 32 bits, as wide as a float."""
-        terms = term("i", access.outer, self.given)
+        terms = self.row.terms(access.outer)
         for name, s in zip(self.names, access.along, strict=True):
             terms += term(name, s, self.given)
         return f"(int32_t)({' + '.join(terms) or 0})"
@@ -238,13 +273,13 @@ class Nest:
         first = count
         while first and reduced[first - 1]:
             first -= 1
-        alone = self.axis is None
-        over_rows = reduced[0] if self.axis is None else statement.along[self.axis] == ZERO
+        alone = not self.axes
+        over_rows = reduced[0] if alone else statement.along[self.axes[0]] == ZERO
         if not count and not over_rows:
             self._inner.append(f"*({self._place(access, 0)}) = {text};")
             return
         folded = [s for s, r in zip(self.levels, reduced, strict=True) if r]
-        total = product(*folded, self.extent if over_rows and not alone else ONE)
+        total = product(*folded, *(self.row.extents if over_rows and not alone else ()))
         value = text
         if first < count:
             value = self._register(how, wide, text, first)

@@ -9,44 +9,48 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .loops import Loop, Statement
-from .sizes import ONE, ZERO, Size, estimate, product
+from .sizes import ONE, ZERO, Dims, Size, estimate, product
 from .views import View
 
 _ROW = 64  # elements of all loops in a row, from which it is worth one
+_LONG_ROW = 192  # the same for rows of several axes, of which there are more
+_GROWTH = 8  # how much larger than the first loop others may be: small ones alone are as fast
 _RUN = 16  # neighbours in memory of a row that is no block of memory
+
+
+Axes = tuple[int, ...]
 
 
 @dataclass
 class Segment:
-    """Loops with the axis that they share; one loop alone has none, its axis is None."""
+    """Loops with the axes that they share, neighbours; one loop alone has none."""
 
-    loops: list[tuple[Loop, int | None]]
+    loops: list[tuple[Loop, Axes]]
 
     @property
-    def extent(self) -> Size:
-        """The size of the shared axis."""
-        loop, axis = self.loops[0]
-        assert axis is not None
-        return loop.dims[axis]
+    def extents(self) -> Dims:
+        """The sizes of the shared axes."""
+        loop, axes = self.loops[0]
+        return tuple([loop.dims[k] for k in axes])
 
 
-Pattern = tuple[tuple[Size, ...], Size, list[tuple[Size, Size]]]
+Pattern = tuple[tuple[Size, ...], tuple[Size, ...], list[tuple[Size, Size]]]
 
 
-def pattern(view: View, along: Sequence[Size], loop: Loop, axis: int) -> Pattern:
-    """Return (offset, stride along an axis, the other strides with their sizes, merged)."""
+def pattern(view: View, along: Sequence[Size], loop: Loop, axes: Axes) -> Pattern:
+    """Return (offset, strides along axes, the other strides with their sizes, merged)."""
     dims = loop.dims
     if loop.product is not None and len(view.dims) > 1:
         dims = (*dims[:-2], *view.dims[-2:])
     rest: list[tuple[Size, Size]] = []
     for k, (s, d) in enumerate(zip(along, dims, strict=True)):
-        if k == axis or s == ZERO or d == ONE:
+        if k in axes or s == ZERO or d == ONE:
             continue
         if rest and rest[-1][0] == product(s, d):
             rest[-1] = s, product(rest[-1][1], d)
         else:
             rest.append((s, d))
-    return view.offset, along[axis], rest
+    return view.offset, tuple([along[k] for k in axes]), rest
 
 
 def segments(loops: Sequence[Loop]) -> list[Segment]:
@@ -72,35 +76,52 @@ def segments(loops: Sequence[Loop]) -> list[Segment]:
 def _joined(loops, remaining, done, needs, writers):
     """The first loop that remains, with those that can run in the same rows."""
     first = loops[remaining[0]]
-    best: list[tuple[int, int | None]] = [(remaining[0], None)]
-    for axis in _axes(first):
-        joined: dict[int, int | None] = {remaining[0]: axis}
-        extent = first.dims[axis]
+    best: list[tuple[int, Axes]] = [(remaining[0], ())]
+    most = _GROWTH * estimate(product(*first.dims))
+    for axes in _axes(first):
+        joined: dict[int, Axes] = {remaining[0]: axes}
+        extents = [first.dims[k] for k in axes]
+        if not _whole_rows(first, axes):
+            continue
         for k in remaining[1:]:
             inside = needs[k] & joined.keys()
             if inside and needs[k] <= done | joined.keys():
+                if estimate(product(*loops[k].dims)) > most:
+                    continue
                 for a in _axes(loops[k]):
-                    if loops[k].dims[a] == extent and _aligned(loops, k, a, joined, writers):
+                    same = [loops[k].dims[q] for q in a] == extents
+                    if same and _whole_rows(loops[k], a) and _aligned(loops, k, a, joined, writers):
                         joined[k] = a
                         break
-        row = sum(estimate(product(*loops[k].dims)) // estimate(extent) for k in joined)
-        if len(joined) > len(best) and row >= _ROW:
+        count = estimate(product(*extents))
+        row = sum(estimate(product(*loops[k].dims)) // count for k in joined)
+        better = len(joined) >= len(best) if len(axes) > 1 else len(joined) > len(best)
+        if len(joined) > 1 and better and row >= (_ROW if len(axes) == 1 else _LONG_ROW):
             best = list(joined.items())
     return best
 
 
-def _axes(loop: Loop) -> list[int]:
+def _axes(loop: Loop) -> list[Axes]:
     """The axes that may be shared: those whose rows are read in runs of neighbours."""
     last = len(loop.dims) - (2 if loop.product is not None else 0)
-    found = []
+    found: list[Axes] = []
     for k in range(last):
         run = estimate(product(*loop.dims[k + 1 :]))
         if loop.dims[k] != ONE and (k == 0 or run >= _RUN):
-            found.append(k)
-    return found
+            found.append((k,))
+            found += [tuple(range(k, end + 1)) for end in range(k + 1, last)]
+    return sorted(found, key=len)
 
 
-def _aligned(loops, k, axis, joined, writers):
+def _whole_rows(loop: Loop, axes: Axes) -> bool:
+    """Whether reductions of a loop are inside of rows, or over all of them."""
+    for s in loop.statements:
+        if s.how not in ("map", "product") and len({s.along[k] == ZERO for k in axes}) > 1:
+            return False
+    return True
+
+
+def _aligned(loops, k, axes, joined, writers):
     """Whether what a loop reads in a row is written in the same row."""
     for statement in loops[k].statements:
         for number, read in enumerate(statement.reads):
@@ -111,11 +132,11 @@ def _aligned(loops, k, axis, joined, writers):
                 if any(j in joined for j, _ in writers.get(view.buffer, ())):
                     return False
                 continue
-            offset, stride, rest = pattern(view, along, loops[k], axis)
+            offset, stride, rest = pattern(view, along, loops[k], axes)
             for j, writer in writers.get(view.buffer, ()):
                 if j not in joined:
                     continue
                 o, s, r = pattern(writer.written, writer.along, loops[j], joined[j])
-                if o != offset or s != stride or s == ZERO or any(pair not in r for pair in rest):
+                if o != offset or s != stride or ZERO in s or any(pair not in r for pair in rest):
                     return False
     return True

@@ -3,6 +3,8 @@
 A step is what the writer of loops knows; composed operators such as softmax are several.
 """
 
+from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -122,6 +124,41 @@ def steps(node: NodeProto, values: Values) -> list[Step]:
     if op == "LayerNormalization":
         return _layer_norm(node, values)
     raise Unfit("an operator")
+
+
+def merged(found: list[Step], wanted: Container[str], values: Values) -> list[Step]:
+    """Return steps with sums of sums as one: of the rows of a matrix, and then of its columns."""
+    makers = {step.y: step for step in found}
+    readers = Counter(x for step in found for x in read_by(step))
+    result = []
+    for step in found:
+        if isinstance(step, Reduce) and step.how == "sum":
+            inner = makers.get(step.x)
+            while isinstance(inner, Look) and inner.how == "reshape" and readers[inner.y] == 1:
+                if inner.y in wanted:
+                    break
+                inner = makers.get(inner.x)
+            if isinstance(inner, Reduce) and inner.how == "sum" and inner.y not in wanted:
+                rank = len(inner.axes)
+                if readers[inner.y] == 1 and inner.axes == list(range(rank)):
+                    name, x = f"{step.y}/all", inner.x
+                    lead, last = values.dims(x)[:rank], values.dims(step.x)
+                    values.add(name, values.kind(x), (*lead, *last))
+                    while isinstance(view := makers.get(x), Look) and view.how == "reshape":
+                        x = view.x
+                    result.append(Look(name, x, "reshape"))
+                    axes = [*range(rank), *(rank + k for k in step.axes)]
+                    step = Reduce(step.y, "sum", name, axes)  # noqa: PLW2901
+                    makers[step.y] = step
+        result.append(step)
+    return result
+
+
+def read_by(step: Step) -> list[str]:
+    """Return the values that a step reads."""
+    if isinstance(step, Map | Join):
+        return step.inputs
+    return [step.a, step.b] if isinstance(step, Product) else [step.x]
 
 
 def broadcast(x: Dims, y: Dims) -> bool:

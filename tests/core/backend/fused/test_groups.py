@@ -358,7 +358,9 @@ def test_groups_are_convex():
             names = [f"v{j}" for j in rng.integers(0, k, 2)] if k else ["in", "in"]
             nodes.append(N("Add", names, [f"v{k}"]))
         fits = rng.random(30) < 0.7
-        groups = clusters(nodes, [node.input for node in nodes], fits, [False] * 30)
+        groups = clusters(
+            nodes, [node.input for node in nodes], fits, [False] * 30, [False] * 30
+        )
         owner = {k: g for g, members in enumerate(groups) for k in members}
         joined = [
             N(

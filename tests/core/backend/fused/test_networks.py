@@ -6,19 +6,17 @@ their own sizes.
 """
 
 import os
-from contextlib import contextmanager
 
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 import pd_core as pd
-from pd_core.backend import bound, stage_models
 from pd_core.backend.fused.build import available
 from tests.benchmarks.child import load
 from tests.benchmarks.measure import WORKLOADS
 from tests.core.backend.fused.alone import alone
+from tests.core.backend.fused.recorded import recorded
 
 pytestmark = pytest.mark.skipif(not available(), reason="there is no C compiler here")
 
@@ -31,48 +29,12 @@ SMALL = {
 FULL = os.environ.get("PD_FUSED_WORKLOADS") == "full"
 
 
-@contextmanager
-def recorded(monkeypatch):
-    """Give {stage: (model, types, equal sizes, values of its inputs)} of the programs that run."""
-    found = {}
-    make, bind, run = stage_models.StageModel.__init__, bound.Bound.__init__, bound.Bound.run
-
-    def making(self, *arguments):
-        make(self, *arguments)
-        types = {
-            name: (helper.np_dtype_to_tensor_dtype(v.dtype), tuple(v.dims))
-            for name, v in self.lowered.values.items()
-        }
-        self.recorded = self.lowered.model.SerializeToString(), types, self.equal
-
-    def binding(self, session, part, device, states, updates):
-        bind(self, session, part, device, states, updates)
-        self.own_states = states
-
-    def running(self, feeds, seed, handed, fetched, keep):
-        part = self.part
-        values = {name: np.array(feeds[k]) for k, name in part.feeds}
-        values |= {name: handed[slot].numpy() for slot, name in part.given}
-        values |= {
-            n: np.array(v.numpy()) for (_, n), v in zip(part.states, self.own_states, strict=True)
-        }
-        if part.seed is not None:
-            values[part.seed] = np.array(seed)
-        found[id(part)] = part, (*part.recorded, values)
-        run(self, feeds, seed, handed, fetched, keep)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(stage_models.StageModel, "__init__", making)
-        patch.setattr(bound.Bound, "__init__", binding)
-        patch.setattr(bound.Bound, "run", running)
-        yield found
-
-
 def check(found):
     """Check all recorded programs; return how many results of fused operators were compared."""
     count = 0
-    for _, (raw, types, equal, values) in found.values():
-        for error, operator, value in alone(onnx.load_from_string(raw), types, equal, values):
+    for program in found.values():
+        model = onnx.load_from_string(program.model)
+        for error, operator, value in alone(model, program.kinds, program.equal, program.values):
             count += 1
             assert error < TOLERANCE, f"{operator}: {value} is wrong by {error:.1e}"
     return count
@@ -130,10 +92,10 @@ def embeddings():
 
 
 @pytest.mark.parametrize("network", [perceptron, attention, convolution, embeddings])
-def test_networks(network, monkeypatch):
+def test_networks(network):
     cost, optimizer, feeds = network()
     step = optimizer.minimize(cost)
-    with recorded(monkeypatch) as found:
+    with recorded() as found:
         for _ in range(2):
             pd.eval([cost, step], feeds)
     assert check(found) > 3
@@ -145,14 +107,14 @@ def _workloads():
 
 
 @pytest.mark.parametrize("name", _workloads())
-def test_workloads(name, monkeypatch):
+def test_workloads(name):
     workload = load(WORKLOADS / f"{name}.py")
     for key, value in ({} if FULL else SMALL[name]).items():
         setattr(workload, key, value)
     if name == "maml" and not FULL:
         n = workload.WIDTH
         workload.SHAPES = (1, n), (1, n), (n, n), (1, n), (n, 1), (1, 1)
-    with recorded(monkeypatch) as found:
+    with recorded() as found:
         loop = workload.ours()
         loop = loop[0] if isinstance(loop, tuple) else loop
         list(loop(workload.batches()[:2]))
