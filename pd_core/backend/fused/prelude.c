@@ -217,24 +217,29 @@ typedef union { float f; uint32_t u; int32_t i; } Bits;
 INLINE float bits_float(uint32_t u) { Bits b; b.u = u; return b.f; }
 
 /* exp: x = n log 2 + r, a polynomial of degree 7 for exp r, scaled twice so that results may be
-   denormal; within 2 units in the last place. */
+   denormal; within 2 units in the last place. Polynomials are sums of pairs of terms (Estrin): their
+   products wait for each other less. */
+#define EXP(x) \
+  float shifted = MULTIPLY_ADD(x, 1.44269504f, 12582912.f), n = shifted - 12582912.f; \
+  float r = MULTIPLY_ADD(n, -0.693145751953125f, x); \
+  r = MULTIPLY_ADD(n, -1.42860682030941723212e-6f, r); \
+  float z = r * r, p = MULTIPLY_ADD(1.98412698e-4f, r, 1.38888889e-3f); \
+  p = MULTIPLY_ADD(p, z, MULTIPLY_ADD(8.33333333e-3f, r, 4.16666667e-2f)); \
+  p = MULTIPLY_ADD(p, z, MULTIPLY_ADD(1.66666667e-1f, r, 0.5f)); \
+  p = MULTIPLY_ADD(p, z, r) + 1.f; \
+  Bits b; \
+  b.f = shifted; \
+  int32_t power = (int32_t)(b.u - 0x4b400000u);
 INLINE float f_exp(float x) {
   float c = x > 89.f ? 89.f : x;
   c = c < -104.f ? -104.f : c;
-  float shifted = MULTIPLY_ADD(c, 1.44269504f, 12582912.f), n = shifted - 12582912.f;
-  float r = MULTIPLY_ADD(n, -0.693145751953125f, c);
-  r = MULTIPLY_ADD(n, -1.42860682030941723212e-6f, r);
-  float p = 1.98412698e-4f;
-  p = MULTIPLY_ADD(p, r, 1.38888889e-3f);
-  p = MULTIPLY_ADD(p, r, 8.33333333e-3f);
-  p = MULTIPLY_ADD(p, r, 4.16666667e-2f);
-  p = MULTIPLY_ADD(p, r, 1.66666667e-1f);
-  p = MULTIPLY_ADD(p, r, 0.5f);
-  p = MULTIPLY_ADD(p * r, r, r) + 1.f;
-  Bits b;
-  b.f = shifted;
-  int32_t power = (int32_t)(b.u - 0x4b400000u), half = power >> 1;
+  EXP(c)
+  int32_t half = power >> 1;
   return p * bits_float((uint32_t)(half + 127) << 23) * bits_float((uint32_t)(power - half + 127) << 23);
+}
+INLINE float f_exp_near(float x) { /* of -87 to 88 */
+  EXP(x)
+  return p * bits_float((uint32_t)(power + 127) << 23);
 }
 
 /* log: x = 2^e m with m in [sqrt(1/2), sqrt 2), and Cephes' polynomial for log m. */
@@ -298,23 +303,16 @@ INLINE float f_softplus(float x) {
    fitted by least squares on Chebyshev nodes. */
 INLINE float f_erf(float x) {
   float t = fabsf(x), z = x * x;
-  float p = 7.847259257687256e-05f;
-  p = MULTIPLY_ADD(p, z, -0.0008008189033716917f);
-  p = MULTIPLY_ADD(p, z, 0.005188099108636379f);
-  p = MULTIPLY_ADD(p, z, -0.026853691786527634f);
-  p = MULTIPLY_ADD(p, z, 0.1128358244895935f);
-  p = MULTIPLY_ADD(p, z, -0.3761262595653534f);
+  float p = MULTIPLY_ADD(7.847259257687256e-05f, z, -0.0008008189033716917f), w = z * z;
+  p = MULTIPLY_ADD(p, w, MULTIPLY_ADD(0.005188099108636379f, z, -0.026853691786527634f));
+  p = MULTIPLY_ADD(p, w, MULTIPLY_ADD(0.1128358244895935f, z, -0.3761262595653534f));
   p = MULTIPLY_ADD(p, z, 0.1283791065216064f);
   t = t > 4.f ? 4.f : t;
-  float q = 2.1790321625303477e-05f;
-  q = MULTIPLY_ADD(q, t, -0.0004426076775416732f);
-  q = MULTIPLY_ADD(q, t, 0.004211114253848791f);
-  q = MULTIPLY_ADD(q, t, -0.02522662840783596f);
-  q = MULTIPLY_ADD(q, t, 0.10844884812831879f);
-  q = MULTIPLY_ADD(q, t, 0.6331905722618103f);
-  q = MULTIPLY_ADD(q, t, 1.1295939683914185f);
-  q = MULTIPLY_ADD(q, t, -0.00019147849525325f);
-  float far = 1.f - f_exp(-q);
-  return fabsf(x) > 1.f ? (x < 0.f ? -far : far) : MULTIPLY_ADD(p, x, x);
+  float s = t * t, q = MULTIPLY_ADD(2.1790321625303477e-05f, t, -0.0004426076775416732f);
+  q = MULTIPLY_ADD(q, s, MULTIPLY_ADD(0.004211114253848791f, t, -0.02522662840783596f));
+  q = MULTIPLY_ADD(q, s, MULTIPLY_ADD(0.10844884812831879f, t, 0.6331905722618103f));
+  q = MULTIPLY_ADD(q, s, MULTIPLY_ADD(1.1295939683914185f, t, -0.00019147849525325f));
+  float far = 1.f - f_exp_near(-q);
+  return fabsf(x) > 1.f ? copysignf(far, x) : MULTIPLY_ADD(p, x, x);
 }
 INLINE float f_gelu(float x) { return 0.5f * x * (1.f + f_erf(x * 0.707106781f)); }
