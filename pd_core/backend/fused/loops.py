@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .sizes import ONE, ZERO, Dims, Size, Values, estimate, product, strides, summed, without_ones
-from .steps import Join, Look, Map, Product, Reduce, Step, merged, read_by
+from .steps import Join, Look, Map, Product, Reduce, Step, late, merged, picked, read_by
 from .views import View, is_same_order, looked, part, whole
 
 _FEW = 64  # elements; loops over so few are one, whatever they read
@@ -31,7 +31,8 @@ class Statement:
     number: Size | None = None  # what {n} in the text stands for
     place: tuple[Size, ...] = ()  # strides of {i} in the text
     is_plain: bool = False  # no vectors of it
-    at: Size | None = None  # the stride of the first input along the axis that the second tells
+    # the stride of the first input, and of the third, along the axis that the second tells
+    at: Size | None = None
 
 
 @dataclass(eq=False)
@@ -55,7 +56,9 @@ class Body:
     def __init__(self, found: Sequence[Step], wanted: Iterable[str], values: Values):
         self.values = values
         self.wanted = set(wanted)
-        self.steps = _needed(merged(_needed(found, self.wanted), self.wanted, values), self.wanted)
+        steps = merged(_needed(found, self.wanted), self.wanted, values)
+        steps = picked(_needed(steps, self.wanted), self.wanted, values)
+        self.steps = late(_needed(steps, self.wanted), self.wanted)
         self.made = {step.y for step in self.steps}
         self.views: dict[str, View] = {}
         self.roots: dict[str, str] = {}  # a value in another shape -> the value
@@ -109,7 +112,7 @@ class Body:
         axes, inputs = without_ones(dims), step.inputs
         loop = self._place(axes, inputs, dims, step.at is not None)
         reads = [
-            self._read(x, loop, dims, step.at if not k else None) for k, x in enumerate(inputs)
+            self._read(x, loop, dims, step.at if k != 1 else None) for k, x in enumerate(inputs)
         ]
         view = self._view(step.y)
         statement = Statement("map", step.y, step.text, inputs, reads, view, view.along(dims))
@@ -217,7 +220,7 @@ class Body:
         first, near = 0, set()
         for k, x in enumerate(inputs):
             known = self.at.get(self.root(x), self.at.get(x))
-            if whole_first and not k:
+            if whole_first and k != 1:
                 first = max(first, -1 if known is None else known) + (known is not None)
                 near.add(self._view(x).buffer)
             elif known is None:

@@ -9,6 +9,7 @@ from .arguments import Arguments
 from .loops import Body, Loop, Statement
 from .operators import C_TYPES, DOUBLE, literal
 from .sizes import ONE, ZERO, Dims, Size, product
+from .steps import Unfit
 from .views import View
 
 _START = {"sum": "0", "mean": "0", "pick": "-0.0", "max": "-INFINITY", "min": "INFINITY"}
@@ -216,11 +217,11 @@ class Nest:
             for j, x in enumerate(statement.inputs):
                 value = self.body.literal(x)
                 access = self._read.get((k, j))
-                if value is not None and not (statement.at is not None and not j):
+                if value is not None and not (statement.at is not None and j != 1):
                     terms.append(literal(value))
                 elif access is None:
                     terms.append(registers[self.body.root(x)])
-                elif statement.at is not None and not j:
+                elif statement.at is not None and j != 1:
                     terms.append("")  # its place is told by the next input
                 else:
                     if id(access) not in loaded:
@@ -230,7 +231,7 @@ class Nest:
             if k in self._placed:
                 terms[1] = f"(int32_t){terms[1]}"
             if statement.at is not None:
-                terms[0] = self._far(self._read[k, 0], terms[1], statement.at)
+                terms[0] = self._far(k, terms[1], statement)
             number = None if statement.number is None else self.given.number(statement.number)
             bad = self.given.errors() if statement.is_plain else ""
             self.is_plain |= statement.is_plain
@@ -251,10 +252,28 @@ class Nest:
             terms += term(name, s, self.given)
         return f"(int32_t)({' + '.join(terms) or 0})"
 
-    def _far(self, access: Access, index: str, stride: Size) -> str:
-        """An element whose place along an axis is a value."""
-        element = self._elements[id(access)]
-        return f"{element[:-1]} + {index} * {self.given.number(stride)}]"
+    def _far(self, k: int, index: str, statement: Statement) -> str:
+        """An element of a statement's first input whose place along an axis is the second one."""
+        stride = self.given.number(statement.at)
+        own, place = self._read[k, 0], self._read.get((k, 1))
+        element = self._elements[id(own)]
+        if place is None or not self.levels or place.along[-1] != ZERO:
+            if statement.number is not None:
+                raise Unfit("places in two values within a row")
+            return f"{element[:-1]} + {index} * {stride}]"
+        # the same place in the whole innermost loop: found before it
+        name, last = self.given.fresh("g"), len(self.levels) - 1
+        pointer, _, rest = element.partition("[")
+        index = self._elements[id(place)]
+        row = f"{pointer} + {index} * {stride}"
+        if statement.number is not None:
+            n, more = self.given.number(statement.number), self._elements[id(self._read[k, 2])]
+            beyond, _, same = more.partition("[")
+            if same != rest:
+                raise Unfit("places in two values of other strides")
+            row = f"{index} < {n} ? {row} : {beyond} + ({index} - {n}) * {stride}"
+        self._pre[last].append(f"const {C_TYPES[own.kind]} *restrict {name} = {row};")
+        return f"{name}[{rest}"
 
     def _let(self, kind: int, text: str) -> str:
         """The name of a value in the innermost loop."""

@@ -81,7 +81,8 @@ def _joined(loops, remaining, done, needs, writers):
     for axes in _axes(first):
         joined: dict[int, Axes] = {remaining[0]: axes}
         extents = [first.dims[k] for k in axes]
-        if not _whole_rows(first, axes):
+        run = estimate(product(*first.dims[len(axes) :]))
+        if not _whole_rows(first, axes) or (len(axes) > 1 and run < _RUN):
             continue
         for k in remaining[1:]:
             inside = needs[k] & joined.keys()
@@ -109,8 +110,7 @@ def _axes(loop: Loop) -> list[Axes]:
         run = estimate(product(*loop.dims[k + 1 :]))
         if loop.dims[k] != ONE and (k == 0 or run >= _RUN):
             found.append((k,))
-            found += [tuple(range(k, end + 1)) for end in range(k + 1, last)]
-    return sorted(found, key=len)
+    return [*found, *(tuple(range(end)) for end in range(2, last + 1))]
 
 
 def _whole_rows(loop: Loop, axes: Axes) -> bool:
@@ -128,7 +128,7 @@ def _aligned(loops, k, axes, joined, writers):
             if read is None:
                 continue
             view, along = read
-            if statement.at is not None and not number:  # it may be anywhere
+            if statement.at is not None and number != 1:  # it may be anywhere
                 if any(j in joined for j, _ in writers.get(view.buffer, ())):
                     return False
                 continue

@@ -38,7 +38,9 @@ class Map:
     number: Size | None = None  # what {n} in the text stands for
     axis: int | None = None  # along which {i} in the text is the place of the element
     is_plain: bool = False  # no vectors of it: it may note an error
-    at: int | None = None  # the axis of the first input, whose place there is the second input
+    # the axis of the first input, whose place there is the second input; if that is beyond {n}, it
+    # counts on in the third
+    at: int | None = None
 
 
 @dataclass
@@ -127,30 +129,114 @@ def steps(node: NodeProto, values: Values) -> list[Step]:
 
 
 def merged(found: list[Step], wanted: Container[str], values: Values) -> list[Step]:
-    """Return steps with sums of sums as one: of the rows of a matrix, and then of its columns."""
+    """Return steps with sums of sums as one: of the rows of a matrix, and then of its columns.
+
+    A sum divided by the number of its elements is a mean here, and means of means are one, too.
+    """
     makers = {step.y: step for step in found}
     readers = Counter(x for step in found for x in read_by(step))
     result = []
     for step in found:
-        if isinstance(step, Reduce) and step.how == "sum":
-            inner = makers.get(step.x)
-            while isinstance(inner, Look) and inner.how == "reshape" and readers[inner.y] == 1:
-                if inner.y in wanted:
+        if isinstance(step, Reduce) and step.how in ("sum", "mean"):
+            inner, how = makers.get(step.x), "sum"
+            count: Size | None = None
+            while isinstance(inner, Look | Map) and readers[inner.y] == 1 and inner.y not in wanted:
+                if isinstance(inner, Map):
+                    if inner.text != "{0} / {1}" or how == "mean":
+                        break
+                    divisor = values.scalar(inner.inputs[1])
+                    if divisor is None or inner.inputs[1] in makers:
+                        break
+                    how, count = "mean", (int(divisor), ())
+                    inner = makers.get(inner.inputs[0])
+                elif inner.how == "reshape":
+                    inner = makers.get(inner.x)
+                else:
                     break
-                inner = makers.get(inner.x)
-            if isinstance(inner, Reduce) and inner.how == "sum" and inner.y not in wanted:
-                rank = len(inner.axes)
-                if readers[inner.y] == 1 and inner.axes == list(range(rank)):
-                    name, x = f"{step.y}/all", inner.x
-                    lead, last = values.dims(x)[:rank], values.dims(step.x)
-                    values.add(name, values.kind(x), (*lead, *last))
-                    while isinstance(view := makers.get(x), Look) and view.how == "reshape":
-                        x = view.x
-                    result.append(Look(name, x, "reshape"))
-                    axes = [*range(rank), *(rank + k for k in step.axes)]
-                    step = Reduce(step.y, "sum", name, axes)  # noqa: PLW2901
-                    makers[step.y] = step
+            if isinstance(inner, Reduce) and inner.how == "sum" and (step.how == "sum" or count):
+                result += _sum_of_all(step, inner, count, readers, wanted, values, makers)
+                continue
         result.append(step)
+    return result
+
+
+def _sum_of_all(step, inner, count, readers, wanted, values, makers):
+    """The steps of a sum of a sum, or mean, as one; the step as it is if that cannot be."""
+    rank = len(inner.axes)
+    x, last = inner.x, values.dims(step.x)
+    lead = values.dims(x)[:rank]
+    if count is not None and product(*lead) != count:
+        return [step]
+    if readers[inner.y] != 1 or inner.y in wanted or inner.axes != list(range(rank)):
+        return [step]
+    if product(*values.dims(x)) != product(*lead, *last):
+        return [step]
+    while isinstance(view := makers.get(x), Look) and view.how == "reshape":
+        x = view.x
+    name, y = f"{step.y}/all", step.y
+    values.add(name, values.kind(x), (*lead, *last))
+    axes = [*range(rank), *(rank + k for k in step.axes)]
+    if step.how == "sum" and count is not None:  # of means
+        y = f"{step.y}/total"
+        values.add(y, values.kind(step.y), values.dims(step.y))
+    whole = Reduce(y, step.how, name, axes)
+    makers[y] = whole
+    view = Look(name, x, "reshape")
+    if y == step.y:
+        return [view, whole]
+    number = np.float32(count[0]) if values.kind(y) == FLOAT else np.float64(count[0])
+    return [view, whole, Map(step.y, f"{{0}} / {operators.literal(number)}", [y])]
+
+
+def picked(found: list[Step], wanted: Container[str], values: Values) -> list[Step]:
+    """Return steps with rows picked from two values, in place of from one behind the other."""
+    makers = {step.y: step for step in found}
+    result: list[Step] = []
+    copies: dict[str, str] = {}
+    for step in found:
+        if isinstance(step, Map) and step.at == 0 and step.text == "{0}":
+            join = makers.get(step.inputs[0])
+            dims = values.dims(step.inputs[0])
+            if isinstance(join, Join) and (join.axis, len(join.inputs)) == (0, 2):
+                x, more = join.inputs
+                if product(*dims[1:]) != ONE and join.y not in wanted:
+                    if more not in copies:
+                        copies[more] = f"{more}/rows"
+                        values.add(copies[more], values.kind(more), values.dims(more))
+                        result.append(Map(copies[more], "{0}", [more]))
+                    inputs = [x, step.inputs[1], copies[more]]
+                    result.append(Map(step.y, "{0}", inputs, values.dims(x)[0], at=0))
+                    continue
+        result.append(step)
+    return result
+
+
+def late(found: list[Step], wanted: Container[str]) -> list[Step]:
+    """Return steps in an order in which elementwise ones come just before the first that reads them.
+
+    Then they are in its loop, and not in one of what came first, with their results in memory.
+    """
+    makers = {step.y: step for step in found}
+    waits: dict[str, int] = {}  # how many loops come before that of a value
+    for step in found:
+        own = isinstance(step, Reduce | Product | Join) or (isinstance(step, Map) and step.is_plain)
+        waits[step.y] = own + max((waits.get(x, 0) for x in read_by(step)), default=0)
+    result: list[Step] = []
+    done: set[str] = set()
+    for step in found:
+        if isinstance(step, Map | Look) and step.y not in wanted:
+            continue
+        stack = [step]
+        while stack:
+            top = stack[-1]
+            missing = [makers[x] for x in read_by(top) if x in makers and x not in done]
+            if missing and top.y not in done:
+                stack += sorted(missing, key=lambda before: waits[before.y])
+                continue
+            stack.pop()
+            if top.y not in done:
+                done.add(top.y)
+                result.append(top)
     return result
 
 
