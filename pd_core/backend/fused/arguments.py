@@ -7,6 +7,7 @@ from .operators import C_TYPES
 from .sizes import Size
 
 _LITERAL = 32  # the largest size that is in the text: equal functions differ in larger ones
+_VECTOR = 8  # elements
 
 
 ERRORS = "!"  # the buffer of the operator's mark that an index is out of range
@@ -29,7 +30,8 @@ class Arguments:
     def __init__(self, rows: Mapping[str, Size]):
         self.rows = rows
         self.buffers: list[str] = []
-        self.sizes: list[Size] = []
+        self.numbers: list[Size] = []
+        self.counts: list[Size] = []  # those that are numbers of whole vectors
         self.scratches: dict[str, Scratch] = {}
         self._names = 0
 
@@ -37,9 +39,21 @@ class Arguments:
         """Return a size in C: a small number itself, or an argument."""
         if not s[1] and abs(s[0]) <= _LITERAL:
             return str(s[0])
-        if s not in self.sizes:
-            self.sizes.append(s)
-        return f"n{self.sizes.index(s)}"
+        if s not in self.numbers:
+            self.numbers.append(s)
+        return f"n{self.numbers.index(s)}"
+
+    def count(self, s: Size) -> str:
+        """Return the size of an innermost loop in C.
+
+        Compilers unroll a loop of few rounds before they could make vectors of it, so a number
+        that fills vectors is an argument.
+        """
+        if s[1] or s[0] < _VECTOR or s[0] % _VECTOR:
+            return self.number(s)
+        if s not in self.counts:
+            self.counts.append(s)
+        return f"l{self.counts.index(s)}"
 
     def buffer(self, name: str, kind: int) -> str:
         """Return the address of a buffer, or of the part's row of it."""
@@ -68,4 +82,12 @@ class Arguments:
 
     def declared(self) -> list[str]:
         """Return the lines that give the sizes their names."""
-        return [f"const int64_t n{k} = n[{k}];" for k in range(len(self.sizes))]
+        count = len(self.numbers)
+        lines = [f"const int64_t n{k} = n[{k}];" for k in range(count)]
+        whole = [f"const int64_t l{k} = n[{count + k}] & -{_VECTOR};" for k in range(len(self.counts))]
+        return lines + whole
+
+    @property
+    def sizes(self) -> list[Size]:
+        """The sizes that the function is called with."""
+        return [*self.numbers, *self.counts]

@@ -122,7 +122,7 @@ class Nest:
         found, pad, last = [], "", len(self.levels) - 1
         for k, (level, name) in enumerate(zip(self.levels, self.names, strict=True)):
             found += [pad + line for line in self._pre[k]]
-            low, high = "0", self.given.number(level)
+            low, high = "0", self.given.count(level) if k == last else self.given.number(level)
             if not self.axes and not k:
                 low, high = "lo", "hi"
             if k == last and not self.is_plain:
