@@ -14,6 +14,7 @@ from .sizes import ONE, ZERO, Dims, Size, Values, product, strides
 from .steps import Look, Map, Step, Unfit
 
 DOMAIN = "pd.fused"
+_TABLE = 512  # buffers of the loops of a table
 _BYTE = 2  # ONNX's number for uint8, of scratch memory
 
 
@@ -105,6 +106,7 @@ class _Operator:
         self.sources = sources
         self.body, self.values, self.library = body, body.values, library
         self.names: dict[str, str] = {}  # of sizes
+        self.tables: list[str] = []
         self.outputs = [y for y in body.stored if y in body.wanted]
         self.users: dict[str, set[int]] = {}  # of buffers, the loops that read or write them
         for loop in body.loops:
@@ -125,8 +127,10 @@ class _Operator:
         sizes = self._sizes()
         scratch = [(b, self._bytes(b)) for b in kept]
         lines, rounds = [], []
+        batches = self._batches(set(buffers))
+        single = {alike[0] for alike in batches if len(alike) == 1}
         for k, call in enumerate(self.calls):
-            rounds += self._rounds(k, call)
+            rounds += self._rounds(k, call) if k in single else []
             for name, own in call.given.scratches.items():
                 text = f"{self._size(own.elements)} * {BYTES[own.kind]} * q{k}"
                 scratch.append((name, text))
@@ -134,30 +138,46 @@ class _Operator:
         for j, (name, text) in enumerate(scratch):
             offsets.append(f"const int64_t o{j} = total; total += ALIGNED({text});")
             place[name] = f"(char *)b[{len(buffers)}] + o{j}"
-        for k, call in enumerate(self.calls):
-            lines += self._call(k, call, place)
-            if ERRORS in call.given.buffers:
+        tables: list[str] = []
+        for alike in batches:
+            if len(alike) > 1:
+                lines.append(self._table(alike, buffers, tables))
+                continue
+            (k,) = alike
+            lines += self._call(k, self.calls[k], place)
+            if ERRORS in self.calls[k].given.buffers:
                 lines.append('if (bad) return failure("@: an index is out of range");')
         head = [
             f"void *b[{len(buffers) + 1}];",
             "int64_t d[16];",
             "size_t r;",
+            "(void)d, (void)r;",
             *(["int32_t bad = 0;"] if checks else []),
-            *(f"TRY(input(c, {k}, (const void **)&b[{k}]));" for k in range(len(body.inputs))),
+            f"for (size_t k = 0; k < {len(body.inputs)}; k++)",
+            "  TRY(input(c, k, (const void **)&b[k]));",
             *sizes,
             *rounds,
             *offsets,
         ]
+        fixed = []
         for k, y in enumerate(self.outputs):
-            dims = ", ".join(self._size(s) for s in values.dims(y)) or "0"
             rank = len(values.dims(y))
+            if all(not names for _, names in values.dims(y)):
+                fixed += [k, rank, *(n for n, _ in values.dims(y))]
+                continue
+            dims = ", ".join(self._size(s) for s in values.dims(y)) or "0"
             head.append(
                 f"TRY(output(c, {k}, (int64_t[]){{{dims}}}, {rank}, &b[{len(body.inputs) + k}]));"
             )
+        if fixed:
+            tables.append(_array("int64_t", "@_outputs", [*fixed, -1]))
+            head.append(f"TRY(fixed_outputs(c, @_outputs, b + {len(body.inputs)}));")
+        tables += self.tables
         if scratch:
             k = len(self.outputs)
             head.append(f"TRY(output(c, {k}, (int64_t[]){{total}}, 1, &b[{len(buffers)}]));")
-        text = "__attribute__((cold)) static Status *@(void *none, Context *c) {\n  (void)none;\n"
+        text = "".join(f"{table}\n" for table in tables)
+        text += "__attribute__((cold)) static Status *@(void *none, Context *c) {\n  (void)none;\n"
         text += "".join(f"  {line}\n" for line in [*head, *lines, "return 0;"]) + "}\n"
         kinds = [values.kind(b) for b in buffers] + [_BYTE] * bool(scratch)
         outputs = len(self.outputs) + bool(scratch)
@@ -205,7 +225,11 @@ class _Operator:
             fresh = {d[1][0] for d in dims if d[0] == 1 and len(d[1]) == 1} - known
             (first if fresh else rest).append((k, dims))
             known |= fresh
+        fixed = []
         for k, dims in [*first, *rest]:
+            if all(not names for _, names in dims):
+                fixed += [k, len(dims), *(n for n, _ in dims)]
+                continue
             lines.append(f"TRY(shape(c, {k}, d, 16, &r));")
             tests = [f"r != {len(dims)}"]
             for axis, d in enumerate(dims):
@@ -214,8 +238,10 @@ class _Operator:
                     lines.append(f"const int64_t {name} = r > {axis} ? d[{axis}] : 0;")
                 else:
                     tests.append(f"d[{axis}] != {self._size(d)}")
-            why = f'"@: input {k} does not have the sizes that it was compiled for"'
-            lines.append(f"if ({' || '.join(tests)}) return failure({why});")
+            lines.append(f"if ({' || '.join(tests)}) return wrong_sizes(\"@\", {k});")
+        if fixed:
+            self.tables.append(_array("int64_t", "@_inputs", [*fixed, -1]))
+            lines.append('TRY(fixed_sizes(c, "@", @_inputs));')
         return lines
 
     # segments
@@ -262,6 +288,49 @@ class _Operator:
             f"const int64_t q{k} = parts_of(c{k}, t{k});",
         ]
 
+    def _batches(self, outside: set[str]) -> list[list[int]]:
+        """The calls, those together that a table may list: of fixed sizes, with nothing of their own.
+
+        None of them reads or writes what another one writes.
+        """
+        found: list[list[int]] = []
+        used: set[str] = set()
+        written: set[str] = set()
+        for k, (call, segment) in enumerate(zip(self.calls, self.segments, strict=True)):
+            own = set(call.given.buffers)
+            makes = {s.written.buffer for loop, _ in segment.loops for s in loop.statements} & own
+            sizes = [*call.given.sizes, call.rounds, *(s for _, s in call.work)]
+            is_plain = not any(names for _, names in sizes) and own <= outside
+            is_plain = is_plain and not call.given.scratches and not call.partials
+            apart = own.isdisjoint(written) and makes.isdisjoint(used)
+            if found and is_plain and apart and used and len(used | own) < _TABLE:
+                found[-1].append(k)
+            else:
+                found.append([k])
+                used, written = set(), set()
+            if is_plain:
+                used |= own
+                written |= makes
+        return found
+
+    def _table(self, alike: list[int], buffers: list[str], tables: list[str]) -> str:
+        """The line that runs calls from a table, which is added to the others."""
+        rows, places, numbers = [], [], []
+        for k in alike:
+            call = self.calls[k]
+            name = self.library.name(self.library.functions, call.text, "f")
+            work = sum(cost / 4 * s[0] for cost, s in call.work)
+            count = call.rounds[0]
+            rows.append(f"{{{name}, {count}, {call.block}, {work:g}, {len(places)}, {len(numbers)}}}")
+            places += [buffers.index(b) for b in call.given.buffers]
+            numbers += [s[0] for s in call.given.sizes]
+        n = len(tables)
+        tables.append(_array("Row", f"@_rows{n}", rows))
+        tables.append(_array("uint16_t", f"@_places{n}", places))
+        tables.append(_array("int64_t", f"@_numbers{n}", numbers or [0]))
+        given = f"@_rows{n}, {len(rows)}, @_places{n}, {len(places)}, @_numbers{n}, b"
+        return f"TRY(spread_rows(c, {given}));"
+
     def _call(self, k: int, call: Function, place: dict[str, str]) -> list[str]:
         name = self.library.name(self.library.functions, call.text, "f")
         buffers = ", ".join(place[b] for b in call.given.buffers) or "0"
@@ -280,6 +349,11 @@ class _Operator:
             arguments += [f"q{k}", self._size(each.count)]
             lines.append(f"combine_{each.how}_{kind}({', '.join(arguments)});")
         return lines
+
+
+def _array(c_type: str, name: str, items: Sequence[object]) -> str:
+    """The declaration of a constant array."""
+    return f"static const {c_type} {name}[] = {{{', '.join(map(str, items))}}};"
 
 
 __all__ = ["C_TYPES", "DOMAIN", "Library", "Made", "make"]

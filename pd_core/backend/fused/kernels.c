@@ -28,6 +28,66 @@ UNUSED static Status *spread(Context *context, Rounds *rounds, void *const *p, c
   return parallel(context, job, (size_t)parts_of(count, step), &j);
 }
 
+/* A loop of a table: its function, the buffers from one place of a list on, its sizes likewise. */
+typedef struct { Rounds *rounds; int64_t count, block; double work; int32_t buffer, number; } Row;
+typedef struct {
+  const Row *rows;
+  void *const *p;
+  const int64_t *numbers, *first, *step; /* of each row, its first part and the rounds of a part */
+  int64_t count;
+} Table;
+
+UNUSED static void row_job(void *state, size_t k) {
+  const Table *t = state;
+  int64_t low = 0, high = t->count;
+  while (high - low > 1) {
+    int64_t middle = (low + high) / 2;
+    if (t->first[middle] <= (int64_t)k) low = middle;
+    else high = middle;
+  }
+  const Row *row = t->rows + low;
+  int64_t lo = ((int64_t)k - t->first[low]) * t->step[low], hi = lo + t->step[low];
+  row->rounds(t->p + row->buffer, t->numbers + row->number, lo, hi < row->count ? hi : row->count, 0);
+}
+/* All loops of a table, none of which reads what another one writes: `places` are their buffers. */
+UNUSED static Status *spread_rows(Context *context, const Row *rows, int64_t count,
+                                  const uint16_t *places, int64_t n_places, const int64_t *numbers,
+                                  void *const *b) {
+  void *p[n_places];
+  int64_t first[count], step[count], parts = 0;
+  double work = 0;
+  for (int64_t k = 0; k < n_places; k++) p[k] = b[places[k]];
+  for (int64_t k = 0; k < count; k++) {
+    first[k] = parts, step[k] = step_of(rows[k].count, rows[k].work, rows[k].block);
+    parts += parts_of(rows[k].count, step[k]), work += rows[k].work;
+  }
+  Table t = {rows, p, numbers, first, step, count};
+  if (work >= GRAIN) return parallel(context, row_job, (size_t)parts, &t);
+  for (int64_t k = 0; k < parts; k++) row_job(&t, (size_t)k);
+  return 0;
+}
+
+/* Sizes and outputs of a table: for each its place, how many sizes, and these; -1 is the end. */
+UNUSED static Status *wrong_sizes(const char *name, int64_t k) {
+  char text[128];
+  snprintf(text, sizeof text, "%s: input %d does not have the sizes that it was compiled for", name, (int)k);
+  return failure(text);
+}
+UNUSED static Status *fixed_sizes(Context *context, const char *name, const int64_t *row) {
+  for (; *row >= 0; row += 2 + row[1]) {
+    int64_t d[16];
+    size_t r;
+    TRY(shape(context, (size_t)row[0], d, 16, &r));
+    if ((int64_t)r != row[1] || memcmp(d, row + 2, r * sizeof *d)) return wrong_sizes(name, row[0]);
+  }
+  return 0;
+}
+UNUSED static Status *fixed_outputs(Context *context, const int64_t *row, void **b) {
+  for (; *row >= 0; row += 2 + row[1])
+    TRY(output(context, (size_t)row[0], row + 2, (size_t)row[1], &b[row[0]]));
+  return 0;
+}
+
 /* An index counted from the beginning; an error is noted for one that is out of range. */
 INLINE int64_t in_range(int64_t index, int64_t n, void *bad) {
   index += index < 0 ? n : 0;

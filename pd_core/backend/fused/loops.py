@@ -231,11 +231,14 @@ class Body:
                 first = max(first, known + 1)
                 near.add(self._view(x).buffer)
         few = estimate(product(*axes)) <= _FEW
+        follows = not near or not near.isdisjoint(self.made) or estimate(product(*axes)) == 1
+        wide = {b for b in near if product(*self.values.dims(b)) != ONE}
         for loop in self.loops[first:]:
             if loop.product is None and loop.dims == axes and len(loop.statements) < _MOST:
                 shared = any(self.root(x) in loop.registers for x in inputs)
-                near_by = not near.isdisjoint(loop.buffers) or len(near | loop.buffers) <= _STREAMS
-                if few or shared or near_by:
+                near_by = not wide.isdisjoint(loop.buffers)
+                near_by |= follows and len(near | loop.buffers) <= _STREAMS
+                if shared or near_by or (few and follows):
                     return loop
         self.loops.append(Loop(axes))
         return self.loops[-1]

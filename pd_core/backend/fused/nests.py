@@ -122,9 +122,11 @@ class Nest:
         found, pad, last = [], "", len(self.levels) - 1
         for k, (level, name) in enumerate(zip(self.levels, self.names, strict=True)):
             found += [pad + line for line in self._pre[k]]
-            low, high = "0", self.given.count(level) if k == last else self.given.number(level)
+            low = "0"
             if not self.axes and not k:
                 low, high = "lo", "hi"
+            else:
+                high = self.given.count(level) if k == last else self.given.number(level)
             if k == last and not self.is_plain:
                 found.append("#pragma omp simd" + "".join(self._clauses))
             found.append(f"{pad}for (int64_t {name} = {low}; {name} < {high}; {name}++) {{")

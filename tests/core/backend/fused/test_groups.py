@@ -1,11 +1,13 @@
 """Groups of operators in one kernel, against the same operators unfused, for several sizes."""
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from pd_core.backend.fused.build import available
 from pd_core.backend.fused.clusters import clusters, ordered
+from pd_core.backend.fused.fusion import fuse
 from pd_core.backend.fused.groups import DOMAIN
 from tests.core.backend.fused.alone import fused, kinds_of, model_of, run
 
@@ -31,6 +33,9 @@ INPUTS = {
     "flat": (FLOAT, [33]),
     "places": (INT64, ["n"]),
     "wide": (FLOAT, ["n", 300]),
+    "heads": (FLOAT, ["n", 2, 16, 48]),
+    "mask": (FLOAT, [16, 48]),
+    "positions": (FLOAT, [6, "n", 8]),
 }
 AXES = {(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)}
 CONSTANTS = {"axes" + "".join(map(str, axes)): np.array(axes) for axes in sorted(AXES)}
@@ -45,6 +50,17 @@ CONSTANTS |= {
     "start": np.array([3]),
     "end": np.array([30]),
     "last": np.array([2]),
+}
+CONSTANTS |= {
+    "axes2_": np.array([3]),
+    "by 40": np.array([3, 40]),
+    "rows of 6": np.array([6, -1]),
+    "by 8": np.array([-1, 8]),
+    "six": np.float32(6),
+    "two": np.array([2]),
+    "three": np.array([3]),
+    "rows": np.array([6, 0, 5, -1, 3]),
+    "rows back": np.array([1, 6, -7, 2, 6]),
 }
 CONSTANTS |= {"ones": np.ones(40, np.float32), "n140": np.array([0, 4, 10, 3])}
 
@@ -200,6 +216,70 @@ CASES = [
         ],
         ["s3"],
     ),
+    (
+        "masked rows",  # of three axes, of which the mask has the last
+        [
+            N("Add", ["heads", "mask"], ["mr0"]),
+            N("Softmax", ["mr0"], ["mr1"], axis=-1),
+            N("Mul", ["mr1", "heads"], ["mr2"]),
+            N("ReduceSum", ["mr2", "axes2_"], ["mr3"], keepdims=1),
+            N("Sub", ["heads", "mr3"], ["mr4"]),
+            N("Mul", ["mr4", "mr1"], ["mr5"]),
+            N("ReduceSum", ["mr5", "axes012"], ["mr6"], keepdims=0),
+        ],
+        ["mr1", "mr5", "mr6"],
+    ),
+    (
+        "sums of sums",
+        [
+            N("Exp", ["x"], ["ss0"]),
+            N("Reshape", ["ss0", "flattened"], ["ss1"]),
+            N("ReduceSum", ["ss1", "axes0"], ["ss2"], keepdims=0),
+            N("Reshape", ["ss2", "by 40"], ["ss3"]),
+            N("ReduceSum", ["ss3", "axes0"], ["ss4"], keepdims=0),
+            N("Mul", ["x", "ss4"], ["ss5"]),
+        ],
+        ["ss4", "ss5"],
+    ),
+    (
+        "means of means",
+        [
+            N("Reshape", ["positions", "rows of 6"], ["ms0"]),
+            N("ReduceSum", ["ms0", "axes0"], ["ms1"], keepdims=0),
+            N("Div", ["ms1", "six"], ["ms2"]),
+            N("Reshape", ["ms2", "by 8"], ["ms3"]),
+            N("ReduceMean", ["ms3", "axes0"], ["ms4"], keepdims=0),
+            N("ReduceSum", ["ms3", "axes0"], ["ms5"], keepdims=0),
+            N("Sub", ["positions", "ms4"], ["ms6"]),
+            N("Mul", ["ms6", "ms6"], ["ms7"]),
+            N("Reshape", ["ms7", "rows of 6"], ["ms8"]),
+            N("ReduceSum", ["ms8", "axes0"], ["ms9"], keepdims=0),
+            N("Div", ["ms9", "six"], ["msa"]),
+            N("Reshape", ["msa", "by 8"], ["msb"]),
+            N("ReduceMean", ["msb", "axes0"], ["msc"], keepdims=0),
+            N("Sqrt", ["msc"], ["msd"]),
+            N("Reshape", ["ms7", "rows of 6"], ["mse"]),
+            N("ReduceSum", ["mse", "axes0"], ["msf"], keepdims=0),
+            N("Div", ["msf", "six"], ["msg"]),
+            N("Reshape", ["msg", "by 8"], ["msh"]),
+            N("ReduceSum", ["msh", "axes0"], ["msi"], keepdims=0),
+            N("Sqrt", ["msi"], ["msj"]),
+        ],
+        ["ms4", "ms5", "msd", "msj"],
+    ),
+    (
+        "rows of two values",
+        [
+            N("Mul", ["positions", "half"], ["rt0"]),
+            N("Slice", ["positions", "two", "three", "axes0"], ["rt1"]),
+            N("Abs", ["rt1"], ["rt2"]),
+            N("Concat", ["rt0", "rt2"], ["rt3"], axis=0),
+            N("Gather", ["rt3", "rows"], ["rt4"], axis=0),
+            N("Gather", ["rt3", "rows back"], ["rt5"], axis=0),
+            N("Add", ["rt4", "rt5"], ["rt6"]),
+        ],
+        ["rt6"],
+    ),
 ]
 
 
@@ -349,6 +429,59 @@ def test_bodies_of_loops():
     assert inside.count(DOMAIN) == 2
 
 
+def test_equal_loops_are_rows_of_a_table():
+    """Updates of parameters are one function, with a row of a table for each of them."""
+    nodes, inputs, outputs = [], {"rate": (FLOAT, [])}, []
+    for k, dims in enumerate(([40, 30], [30], [17], [64, 64], [5000])):
+        inputs |= {f"{letter}{k}": (FLOAT, dims) for letter in "pgm"}
+        nodes += [
+            N("Mul", [f"m{k}", "half"], [f"a{k}"]),
+            N("Add", [f"a{k}", f"g{k}"], [f"n{k}"]),
+            N("Mul", [f"n{k}", "rate"], [f"b{k}"]),
+            N("Sub", [f"p{k}", f"b{k}"], [f"q{k}"]),
+        ]
+        outputs += [f"n{k}", f"q{k}"]
+    model = model_of(nodes, inputs, outputs, {"half": np.float32(0.5)})
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    source, statistics = fuse(copy, kinds_of(model))
+    assert statistics.groups == statistics.functions == 1
+    assert source.count("spread_rows(c,") == 1 and "spread(c," not in source
+    rng = np.random.default_rng(0)
+    feeds = {k: rng.normal(0, 1, dims).astype(np.float32) for k, (_, dims) in inputs.items()}
+    changed, library = fused(model, kinds_of(model))
+    expected, found = run(model, feeds), run(changed, feeds, library)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+    inputs["g1"], feeds["g1"] = (FLOAT, ["k"]), feeds["g1"][:7]  # which the runtime does not check
+    free = model_of(nodes, inputs, outputs, {"half": np.float32(0.5)})
+    changed, library = fused(free, kinds_of(model))
+    with pytest.raises(Exception, match="does not have the sizes that it was compiled for"):
+        run(changed, feeds, library)
+
+
+def test_sums_are_beside_what_they_read():
+    """A sum is in the group of what it sums, not in one that follows an operator of the runtime."""
+    nodes = [
+        N("Mul", ["x", "x"], ["square"]),
+        N("Exp", ["square"], ["power"]),
+        N("Reshape", ["power", "flat"], ["rows"]),
+        N("CumSum", ["rows", "one"], ["total"]),
+        N("ReduceSum", ["power", "zero"], ["sum"], keepdims=0),
+        N("Reshape", ["total", "flat"], ["again"]),
+        N("Sub", ["again", "sum"], ["y"]),
+        N("Tanh", ["y"], ["z"]),
+    ]
+    constants = {"flat": np.array([-1, 64]), "one": np.int64(1), "zero": np.array([0])}
+    model = model_of(nodes, {"x": (FLOAT, [300, 64])}, ["z"], constants)
+    changed, library = fused(model, kinds_of(model))
+    first = next(node for node in changed.graph.node if node.domain == DOMAIN)
+    assert set(first.output) >= {"power", "sum"}
+    feeds = {"x": np.random.default_rng(0).normal(0, 0.1, [300, 64]).astype(np.float32)}
+    expected, found = run(model, feeds)["z"], run(changed, feeds, library)["z"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_groups_are_convex():
     """What is computed between two operators of a group from one for the other keeps them apart."""
     rng = np.random.default_rng(0)
@@ -359,7 +492,7 @@ def test_groups_are_convex():
             nodes.append(N("Add", names, [f"v{k}"]))
         fits = rng.random(30) < 0.7
         groups = clusters(
-            nodes, [node.input for node in nodes], fits, [False] * 30, [False] * 30
+            nodes, [node.input for node in nodes], fits, [False] * 30, rng.random(30) < 0.5
         )
         owner = {k: g for g, members in enumerate(groups) for k in members}
         joined = [
