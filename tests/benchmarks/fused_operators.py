@@ -2,8 +2,9 @@
 
 `python -m tests.benchmarks.fused_operators NAME ...` runs the programs of workloads, fused and
 unfused in turns, and takes the least time of each operator from the runtime's profile: an operator
-is timed where it runs, with what is in the caches there, on one core. Equal operators are one row, the slowest
-against those that they replace first. `bytes` are those of inputs and outputs.
+is timed where it runs, with what is in the caches there, on one core. Equal operators are one row;
+those that lose most come first. MB are those of inputs, outputs and memory of its own. Profiles
+have wall times: where other work interrupts, long operators look slower than several short ones.
 
 Then whole programs are timed without a profile, on two cores: processor time, in turns, the least
 of them.
@@ -55,9 +56,7 @@ class Side:
     """A program that is opened, bound to its inputs, and timed."""
 
     def __init__(self, model, libraries, program, profile=""):
-        self.opened = session(
-            model, without=program.without, libraries=libraries, profile=profile
-        )
+        self.opened = session(model, without=program.without, libraries=libraries, profile=profile)
         self.binding = self.opened.io_binding()
         for v in self.opened.get_inputs():
             value = onnxruntime.OrtValue.ortvalue_from_numpy(program.values[v.name])
@@ -178,8 +177,9 @@ def whole(programs, rounds):
     total = np.zeros(4)
     for program in programs:
         model, libraries, _ = fused(program)
-        sides = Side(program.model, (), program), Side(
-            model.SerializeToString(), libraries, program
+        sides = (
+            Side(program.model, (), program),
+            Side(model.SerializeToString(), libraries, program),
         )
         for k in range(rounds):
             for side in sides[:: 1 if k % 2 else -1]:

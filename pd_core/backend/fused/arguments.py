@@ -84,7 +84,9 @@ class Arguments:
         """Return the lines that give the sizes their names."""
         count = len(self.numbers)
         lines = [f"const int64_t n{k} = n[{k}];" for k in range(count)]
-        whole = [f"const int64_t l{k} = n[{count + k}] & -{_VECTOR};" for k in range(len(self.counts))]
+        whole = [
+            f"const int64_t l{k} = n[{count + k}] & -{_VECTOR};" for k in range(len(self.counts))
+        ]
         return lines + whole
 
     @property

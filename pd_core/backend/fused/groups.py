@@ -14,7 +14,7 @@ from .sizes import ONE, ZERO, Dims, Size, Values, product, strides
 from .steps import Look, Map, Step, Unfit
 
 DOMAIN = "pd.fused"
-_TABLE = 512  # buffers of the loops of a table
+_TABLE = 1024  # buffers of the loops of a table, whose addresses are on the stack
 _BYTE = 2  # ONNX's number for uint8, of scratch memory
 
 
@@ -238,7 +238,7 @@ class _Operator:
                     lines.append(f"const int64_t {name} = r > {axis} ? d[{axis}] : 0;")
                 else:
                     tests.append(f"d[{axis}] != {self._size(d)}")
-            lines.append(f"if ({' || '.join(tests)}) return wrong_sizes(\"@\", {k});")
+            lines.append(f'if ({" || ".join(tests)}) return wrong_sizes("@", {k});')
         if fixed:
             self.tables.append(_array("int64_t", "@_inputs", [*fixed, -1]))
             lines.append('TRY(fixed_sizes(c, "@", @_inputs));')
@@ -289,11 +289,13 @@ class _Operator:
         ]
 
     def _batches(self, outside: set[str]) -> list[list[int]]:
-        """The calls, those together that a table may list: of fixed sizes, with nothing of their own.
+        """The calls; together those that a table may list.
 
-        None of them reads or writes what another one writes.
+        Their sizes are fixed, they have no memory of their own, and none of them reads or writes
+        what another one writes.
         """
         found: list[list[int]] = []
+        places = 0
         used: set[str] = set()
         written: set[str] = set()
         for k, (call, segment) in enumerate(zip(self.calls, self.segments, strict=True)):
@@ -303,11 +305,12 @@ class _Operator:
             is_plain = not any(names for _, names in sizes) and own <= outside
             is_plain = is_plain and not call.given.scratches and not call.partials
             apart = own.isdisjoint(written) and makes.isdisjoint(used)
-            if found and is_plain and apart and used and len(used | own) < _TABLE:
+            places += len(call.given.buffers)
+            if found and is_plain and apart and used and places < _TABLE:
                 found[-1].append(k)
             else:
                 found.append([k])
-                used, written = set(), set()
+                used, written, places = set(), set(), len(call.given.buffers)
             if is_plain:
                 used |= own
                 written |= makes
@@ -321,7 +324,9 @@ class _Operator:
             name = self.library.name(self.library.functions, call.text, "f")
             work = sum(cost / 4 * s[0] for cost, s in call.work)
             count = call.rounds[0]
-            rows.append(f"{{{name}, {count}, {call.block}, {work:g}, {len(places)}, {len(numbers)}}}")
+            rows.append(
+                f"{{{name}, {count}, {call.block}, {work:g}, {len(places)}, {len(numbers)}}}"
+            )
             places += [buffers.index(b) for b in call.given.buffers]
             numbers += [s[0] for s in call.given.sizes]
         n = len(tables)

@@ -212,7 +212,7 @@ def picked(found: list[Step], wanted: Container[str], values: Values) -> list[St
 
 
 def late(found: list[Step], wanted: Container[str]) -> list[Step]:
-    """Return steps in an order in which elementwise ones come just before the first that reads them.
+    """Return steps in an order in which elementwise ones come just before the first reader.
 
     Then they are in its loop, and not in one of what came first, with their results in memory.
     """
