@@ -271,8 +271,8 @@ class _Operator:
             if not self.users[b] <= inside:
                 del found[b]
         rows = {}
-        for b, own in found.items():
-            if own and b not in self.body.wanted:
+        for b, is_row in found.items():
+            if is_row and b not in self.body.wanted:
                 dims = self.values.dims(b)
                 last = [k for k, d in enumerate(dims) if d != ONE][len(extents) - 1]
                 rows[b] = strides(dims)[last]
@@ -318,7 +318,9 @@ class _Operator:
 
     def _table(self, alike: list[int], buffers: list[str], tables: list[str]) -> str:
         """The line that runs calls from a table, which is added to the others."""
-        rows, places, numbers = [], [], []
+        rows: list[str] = []
+        places: list[int] = []
+        numbers: list[int] = []
         for k in alike:
             call = self.calls[k]
             name = self.library.name(self.library.functions, call.text, "f")

@@ -256,6 +256,7 @@ class Nest:
 
     def _far(self, k: int, index: str, statement: Statement) -> str:
         """An element of a statement's first input whose place along an axis is the second one."""
+        assert statement.at is not None
         stride = self.given.number(statement.at)
         own, place = self._read[k, 0], self._read.get((k, 1))
         element = self._elements[id(own)]

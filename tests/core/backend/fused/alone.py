@@ -1,5 +1,7 @@
 """Fused operators alone, against the operators that they replace, on the same values."""
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -94,6 +96,9 @@ def alone(model, kinds, equal, feeds):
     plain.graph.output.extend(onnx.ValueInfoProto(name=x) for x in more)
     values = run(plain, feeds) | feeds
     values |= {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    for x in names:  # copies of views that are outside of groups
+        if x not in values and (original := re.sub(r"(/for\d+)+$", "", x)) in values:
+            values[x] = values[original]
     inputs, own, results = {}, [], {}
     for node in nodes:
         copy = onnx.NodeProto()
