@@ -92,13 +92,12 @@ def alone(model, kinds, equal, feeds):
     made = {y for node in plain.graph.node for y in node.output}
     known = {v.name for v in plain.graph.output}
     names = dict.fromkeys(x for node in nodes for x in (*node.input, *node.output))
-    more = [x for x in names if x in made and x not in known]
+    copied = {x: re.sub(r"(/for\d+)+$", "", x) for x in names}  # views outside of groups
+    more = [x for x in dict.fromkeys(copied.values()) if x in made and x not in known]
     plain.graph.output.extend(onnx.ValueInfoProto(name=x) for x in more)
     values = run(plain, feeds) | feeds
     values |= {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-    for x in names:  # copies of views that are outside of groups
-        if x not in values and (original := re.sub(r"(/for\d+)+$", "", x)) in values:
-            values[x] = values[original]
+    values |= {x: values[y] for x, y in copied.items() if x not in values and y in values}
     inputs, own, results = {}, [], {}
     for node in nodes:
         copy = onnx.NodeProto()
