@@ -1,16 +1,14 @@
 """C sources as shared libraries, each compiled once: a folder keeps them for all processes.
 
-What is in the folder is run, so nobody else may write to it. A library's name is a digest of all
-that decides what is in it: the source, the compiler, its flags, the processor, ONNX Runtime.
+A library's name is a digest of all that decides what is in it: the source, the compiler, its flags,
+the processor, ONNX Runtime. So is the name of an object file, which has a part of a library.
 """
 
 import hashlib
 import os
-import stat
 import subprocess
-import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,273 +16,195 @@ from ...graph.errors import CompilerError
 from ...storage.partial import is_partial, partial_path
 from ..installed import ONNX_RUNTIME
 from .compilers import FLAGS, available, compiler, machine_flags, processor, suffix, why_not
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from .home import OBJECT, folder, is_there, locked, remove_oldest
+from .parts import Part, Source
 
 __all__ = ["available", "build", "compiler", "find", "folder", "why_not"]
 
-_DAY = 86400  # seconds
-_DATA = ".program"
-_LIMIT = 512 << 20  # bytes of libraries, of which the least recently used go
+Paths = Iterable[str | os.PathLike[str]]
 _SWITCH = "the kernels are compiled because of fused=True, pd.fused() or PD_FUSE=1"
+_BATCH = 6000  # characters of parts that are worth another run of the compiler
 
 
 def build(
-    source: str,
-    *,
-    include: Iterable[str | os.PathLike[str]] = (),
-    libraries: Iterable[str | os.PathLike[str]] = (),
-    flags: Iterable[str] = (),
+    source: str | Source, *, include: Paths = (), libraries: Paths = (), flags: Iterable[str] = ()
 ) -> Path:
     """Return the shared library of a C source, compiled unless the folder has it.
 
+    Of a `Source` the parts that no other library has had yet are compiled, several at a time.
     `include` are folders of headers, `libraries` shared libraries that it is linked with and that
     it finds where they are now; `flags` come last. CompilerError if the compiler fails, with its
     messages, or if others can write to the folder.
     """
-    command, path, after = _described(source, include, libraries, flags)
-    if not _is_there(path):
-        with _locked(path.with_suffix(".c")) as alone:
-            if not _is_there(path):  # no other process has made it meanwhile
-                _compile(source, path, command, after, alone)
-        _remove_oldest(path.parent, path)
+    tools = _Tools(include, libraries, flags)
+    path = tools.library(source)
+    if not is_there(path):
+        with locked(path.with_suffix(".c")) as alone:
+            if not is_there(path):  # no other process has made it meanwhile
+                _compile(source, path, tools, alone)
+        remove_oldest(path.parent, path)
     return path
 
 
 def find(
-    source: str,
-    *,
-    include: Iterable[str | os.PathLike[str]] = (),
-    libraries: Iterable[str | os.PathLike[str]] = (),
-    flags: Iterable[str] = (),
+    source: str, *, include: Paths = (), libraries: Paths = (), flags: Iterable[str] = ()
 ) -> Path | None:
     """Return the library that `build` would return; None if it would have to compile it."""
-    _, path, _ = _described(source, include, libraries, flags)
-    return path if _is_there(path) else None
+    path = _Tools(include, libraries, flags).library(source)
+    return path if is_there(path) else None
 
 
-def toolchain(
-    *,
-    include: Iterable[str | os.PathLike[str]] = (),
-    libraries: Iterable[str | os.PathLike[str]] = (),
-    flags: Iterable[str] = (),
-) -> str:
+def toolchain(*, include: Paths = (), libraries: Paths = (), flags: Iterable[str] = ()) -> str:
     """Return a digest of what decides what `build` makes of a source."""
-    return _described("", include, libraries, flags)[1].stem
+    return _Tools(include, libraries, flags).library("").stem
 
 
-def keep(name: str, data: bytes) -> None:
-    """Keep data in the folder under a name, which is there completely or not at all."""
-    path = folder() / f"{name}{_DATA}"
-    partial = partial_path(str(path))
-    with suppress(OSError):  # it is made again where it is missing
-        try:
-            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        finally:
-            with suppress(FileNotFoundError):
-                os.remove(partial)
+class _Tools:
+    """The compiler with its arguments: those before the source, and those after it."""
+
+    def __init__(self, include: Paths, libraries: Paths, flags: Iterable[str]):
+        chosen = compiler()
+        linked = [Path(library).resolve() for library in libraries]
+        self.command = list(chosen.command)
+        self.before = [*FLAGS, *machine_flags(), *(f"-I{os.fspath(p)}" for p in include), *flags]
+        self.after = [] if os.name == "nt" else ["-lm"]
+        for library in linked:
+            self.after += [str(library), f"-Wl,-rpath,{library.parent}"]
+        stamps = [f"{s.st_size} {s.st_mtime_ns}" for s in map(os.stat, linked)]
+        key = [*chosen.command, chosen.identity, *self.before, *self.after, *stamps, processor()]
+        self._key = "\0".join([*key, ONNX_RUNTIME])
+        self._headers: dict[str, str] = {}  # digests
+        self.folder = folder()
+
+    def library(self, source: str | Source) -> Path:
+        """Return the path of a source's library."""
+        if isinstance(source, Source):
+            source = " ".join(self.object(part).stem for part in source.parts)
+        return self.folder / f"{_digest(source, self._key)}{suffix()}"
+
+    def object(self, part: Part) -> Path:
+        """Return the path of a part's object file."""
+        if part.header not in self._headers:
+            self._headers[part.header] = _digest(part.header, self._key)
+        name = _digest(self._headers[part.header], *part.flags, part.text)
+        return self.folder / f"{name}{OBJECT}"
 
 
-def kept(name: str) -> bytes | None:
-    """Return the data that `keep` was given, None if it is not there."""
-    path = folder() / f"{name}{_DATA}"
-    return path.read_bytes() if _is_there(path) else None
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:40]
 
 
-def library(name: str) -> Path | None:
-    """Return the library of this name in the folder, None if it is not there."""
-    path = folder() / name
-    return path if _is_there(path) else None
-
-
-def _described(
-    source: str,
-    include: Iterable[str | os.PathLike[str]],
-    libraries: Iterable[str | os.PathLike[str]],
-    flags: Iterable[str],
-) -> tuple[list[str], Path, list[str]]:
-    """The command for a source, the path of its library, and what follows the source."""
-    chosen = compiler()
-    linked = [Path(library).resolve() for library in libraries]
-    before = [*FLAGS, *machine_flags(), *(f"-I{os.fspath(path)}" for path in include), *flags]
-    after = [] if os.name == "nt" else ["-lm"]
-    for library in linked:
-        after += [str(library), f"-Wl,-rpath,{library.parent}"]
-    stamps = [f"{s.st_size} {s.st_mtime_ns}" for s in map(os.stat, linked)]
-    parts = [source, *chosen.command, chosen.identity, *before, *after, *stamps, processor()]
-    key = "\0".join([*parts, ONNX_RUNTIME])
-    name = hashlib.sha256(key.encode()).hexdigest()[:40]
-    return [*chosen.command, *before], folder() / f"{name}{suffix()}", after
-
-
-def folder() -> Path:
-    """Return the folder of the libraries; it is made if it is not there.
-
-    It is `PD_FUSED_HOME`, by default `pd/fused` in the user's folder for caches. CompilerError if
-    another user owns it or can write to it, or put another in its place.
-    """
-    path = Path(os.path.abspath(os.environ.get("PD_FUSED_HOME") or _default()))
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if hasattr(os, "getuid"):
-            _check_private(path)
-    except OSError as error:
-        raise CompilerError(
-            f"the folder of compiled kernels cannot be made: {error}"
-            "\n  hint: the environment variable PD_FUSED_HOME names another"
-        ) from error
-    return path
-
-
-def _default() -> Path:
-    """The folder of the user's caches on this system."""
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser(r"~\AppData\Local")
-    elif sys.platform == "darwin":
-        base = os.path.expanduser("~/Library/Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base, "pd", "fused")
-
-
-def _check_private(path: Path) -> None:
-    """Check that what is in a folder is its user's own."""
-    status, writable = os.stat(path), stat.S_IWGRP | stat.S_IWOTH
-    why = ""
-    if status.st_uid != os.getuid():
-        why = f"{path} belongs to another user"
-    elif status.st_mode & writable:
-        why = f"others can write to {path} (mode {stat.S_IMODE(status.st_mode):o})"
-    for parent in path.parents if not why else ():
-        status = os.stat(parent)
-        if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
-            why = f"others can replace what is in {parent}"
-            break
-    if why:
-        raise CompilerError(
-            f"compiled kernels are not read from a folder that is not private: {why}"
-            f"\n  hint: chmod 700 {path}, or PD_FUSED_HOME=another folder"
-        )
-
-
-def _is_there(path: Path) -> bool:
-    """Whether a library or data are there; if so, they are noted as used now."""
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
-        return False
-    if hasattr(os, "getuid") and (
-        not stat.S_ISREG(status.st_mode)
-        or status.st_uid != os.getuid()
-        or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    ):
-        raise CompilerError(f"{path} is not private to its user\n  hint: remove it")
-    with suppress(OSError):  # removed meanwhile, or a file system that is read-only by now
-        os.utime(path)
-    return True
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Open the source file of a library for one process at a time; give whether it is alone.
-
-    Ranks of a job compile the same programs at the same time: one of them does so. The lock ends
-    with its process. On file systems without locks each compiles for itself.
-    """
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        handle = os.open(path, flags, 0o600)
-    except OSError as error:
-        raise CompilerError(
-            f"compiled kernels cannot be written: {error}"
-            "\n  hint: the environment variable PD_FUSED_HOME names another folder"
-        ) from error
-    try:
-        alone = fcntl is not None
-        if fcntl is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            except OSError:
-                alone = False
-        yield alone
-    finally:
-        os.close(handle)
-
-
-def _compile(
-    source: str, path: Path, command: list[str], libraries: list[str], alone: bool
-) -> None:
+def _compile(source: str | Source, path: Path, tools: _Tools, alone: bool) -> None:
     """Compile a source to a library, which is there completely or not at all."""
     if alone:  # what killed processes have left
         for entry in os.listdir(path.parent):
             if is_partial(entry, str(path)):
                 with suppress(OSError):
                     os.remove(path.parent / entry)
-    partial = partial_path(str(path))
-    if alone:
-        text = path.with_suffix(".c")
-        text.write_text(source, encoding="utf-8")
-    else:
-        text = Path(f"{partial}.c")
-        text.write_text(source, encoding="utf-8")
+    command = [*tools.command, "-shared"]
+    with _complete(path) as partial:
+        text = path.with_suffix(".c") if alone else Path(f"{partial}.c")
+        try:
+            if isinstance(source, str):
+                text.write_text(source, encoding="utf-8")
+                command += [*tools.before, "-o", str(partial), str(text)]
+            else:
+                text.write_text(source.text(), encoding="utf-8")
+                objects = _objects(source.parts, tools)
+                command += [*machine_flags(), "-o", str(partial), *map(str, objects)]
+            _run([*command, *tools.after], text)
+            os.chmod(partial, 0o700)
+        finally:
+            if not alone:
+                text.unlink(missing_ok=True)
+
+
+@contextmanager
+def _complete(path: Path) -> Iterator[Path]:
+    """Give a path beside one, to which what has been written to it is renamed at the end."""
+    partial = Path(partial_path(str(path)))
     try:
-        _run([*command, "-o", partial, str(text), *libraries], text)
-        os.chmod(partial, 0o700)
+        yield partial
         with open(partial, "rb") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
         raise CompilerError(f"compiled kernels cannot be written: {error}") from error
     finally:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
-        if not alone:
-            text.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
-def _run(command: list[str], text: Path) -> None:
-    """Run the compiler."""
+def _objects(parts: Sequence[Part], tools: _Tools) -> list[Path]:
+    """Return the object files of parts, compiled unless the folder has them; each file once."""
+    paths = {part: tools.object(part) for part in parts}
+    missing = [part for part, path in paths.items() if not is_there(path)]
+    if missing:
+        cores = _cores()
+        with ThreadPoolExecutor(cores) as pool:
+            for done in [pool.submit(_compile_parts, b, tools) for b in _batches(missing, cores)]:
+                done.result()
+    files: dict[tuple[int, int], Path] = {}
+    for path in paths.values():
+        status = os.stat(path)
+        files.setdefault((status.st_dev, status.st_ino), path)
+    return list(files.values())
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _batches(parts: Iterable[Part], cores: int) -> list[list[Part]]:
+    """The parts as so many runs of the compiler, the longest first.
+
+    Those with the same header and flags are one run, or some of about the same length.
+    """
+    alike: dict[object, list[Part]] = {}
+    for part in parts:
+        alike.setdefault(part if part.alone else (part.header, part.flags), []).append(part)
+    batches: list[list[Part]] = []
+    for same in alike.values():
+        count = min(cores, len(same), 1 + sum(len(part.text) for part in same) // _BATCH)
+        lengths = [0] * count
+        runs: list[list[Part]] = [[] for _ in range(count)]
+        for part in sorted(same, key=lambda part: -len(part.text)):
+            k = lengths.index(min(lengths))
+            runs[k].append(part)
+            lengths[k] += len(part.text)
+        batches += runs
+    return sorted(batches, key=lambda run: -sum(len(part.text) for part in run))
+
+
+def _compile_parts(parts: Sequence[Part], tools: _Tools) -> None:
+    """Compile parts of one header to one file, which has the names of all of them."""
+    text = "\n".join([parts[0].header, *(part.text for part in parts), ""])
+    paths = [tools.object(part) for part in parts]
+    with _complete(paths[0]) as partial:
+        options = [*tools.before, *parts[0].flags, "-c", "-x", "c", "-o", str(partial), "-"]
+        _run([*tools.command, *options], paths[0].with_suffix(".c"), text)
+        os.chmod(partial, 0o600)
+        for path in paths[1:]:
+            with suppress(FileExistsError):  # another process has compiled it as well
+                os.link(partial, path)
+
+
+def _run(command: list[str], text: Path, given: str = "") -> None:
+    """Run the compiler on a source, `text`, or on what it is given in its place."""
     try:
         done = subprocess.run(  # noqa: S603  no shell
-            command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
+            command, capture_output=True, text=True, errors="replace", input=given
         )
     except OSError as error:
         raise CompilerError(f"{command[0]} does not start: {error}") from error
     if done.returncode:
+        if given:
+            text.write_text(given, encoding="utf-8")
         lines = (done.stderr or done.stdout).strip().splitlines()
         said = "\n  ".join(lines[:12] or [f"exit status {done.returncode}"])
         raise CompilerError(
             f"{command[0]} failed to compile {text}\n  {said}"
             f"\n  hint: {_SWITCH}: without it nothing is compiled"
         )
-
-
-def _remove_oldest(place: Path, but: Path) -> None:
-    """Remove the libraries that were not used for longest, beyond a number of bytes.
-
-    So is what compilers have written after the end of the process that ran them.
-    """
-    found = []
-    with suppress(OSError):
-        for entry in os.scandir(place):
-            status = entry.stat()
-            if is_partial(entry.name) and status.st_mtime < time.time() - _DAY:
-                os.remove(entry.path)
-            elif entry.name.endswith((suffix(), _DATA)) and entry.path != str(but):
-                found.append((status.st_mtime, status.st_size, entry.path))
-    total = but.stat().st_size + sum(size for _, size, _ in found)
-    for _, size, old in sorted(found):
-        if total <= _LIMIT:
-            break
-        total -= size
-        with suppress(OSError):
-            os.remove(old)
-            os.remove(Path(old).with_suffix(".c"))

@@ -20,7 +20,7 @@ _INSTALL = "install one, or python -m pip install 'pd-onnx[fast]', or name one i
 # -O1 vectorizes the loops that are marked for it. -O3 takes 1.7 times as long, for kernels that ran
 # no faster in any of four training steps. What newer compilers refuse is an error with all of them.
 FLAGS = (
-    *("-O1", "-std=gnu11", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-math-errno"),
+    *("-O1", "-std=gnu11", "-fvisibility=hidden", "-fwrapv", "-fno-math-errno"),
     *("-fno-trapping-math", "-ffp-contract=off", "-fno-sanitize=all", "-fopenmp-simd"),
     *("-Werror=implicit-function-declaration", "-Werror=incompatible-pointer-types"),
     *("-Werror=int-conversion", "-Werror=return-type"),

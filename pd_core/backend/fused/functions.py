@@ -63,9 +63,8 @@ def function(body: Body, segment: Segment, rows: Mapping[str, Size]) -> Function
             inside += ["  {", *("    " + line for line in found), "  }"]
         places = ["  " + line for line in row.lines]
         lines = ["for (int64_t i = lo; i < hi; i++) {", *places, *inside, "}"]
-    text = (
-        "static void @(void *const *p, const int64_t *n, int64_t lo, int64_t hi, int64_t part) {\n"
-    )
+    text = "__attribute__((weak))\n"
+    text += "void @(void *const *p, const int64_t *n, int64_t lo, int64_t hi, int64_t part) {\n"
     text += "".join(f"  {line}\n" for line in [*given.declared(), *head, *lines]) + "}\n"
     return Function(text, given, rounds, work, partials, block)
 

@@ -3,14 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from . import operators
 from .clusters import clusters, needed, ordered, reads
 from .groups import DOMAIN, Library, make
+from .parts import Source
 from .sizes import Dim, Dims, Kind, Values, estimate, product
 from .steps import Reduce, Step, Unfit, is_cheap, read_by, steps
 
@@ -35,7 +34,7 @@ class Statistics:
 
 def fuse(
     model: ModelProto, kinds: Mapping[str, Kind], equal: Iterable[tuple[Dim, Dim]] = ()
-) -> tuple[str | None, Statistics]:
+) -> tuple[Source | None, Statistics]:
     """Replace groups of a model's operators, in place, by operators of the domain `pd.fused`.
 
     `kinds` has the type of each value, by its name, those in bodies included: ONNX's number of its
@@ -55,14 +54,7 @@ def fuse(
     model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     statistics.different, statistics.functions = len(library.groups), len(library.functions)
     _count(model.graph, statistics)
-    return library.source(_prelude()), statistics
-
-
-@cache
-def _prelude() -> str:
-    folder = Path(__file__).parent
-    names = ("prelude.c", "kernels.c")
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+    return library.source(), statistics
 
 
 def _count(graph: GraphProto, statistics: Statistics) -> None:

@@ -5,16 +5,19 @@ from dataclasses import dataclass, field
 
 from onnx import NodeProto
 
+from . import plans
 from .arguments import ERRORS
 from .functions import Function, function
 from .loops import Body
 from .operators import BYTES, C_TYPES
+from .parts import Source, named, source
+from .plans import Plan
 from .segments import Segment, pattern, segments
 from .sizes import ONE, ZERO, Dims, Size, Values, product, strides
 from .steps import Look, Map, Step, Unfit
 
 DOMAIN = "pd.fused"
-_TABLE = 1024  # buffers of the loops of a table, whose addresses are on the stack
+_TOGETHER = 1024  # buffers of calls that run at once, whose addresses are on the stack
 _BYTE = 2  # ONNX's number for uint8, of scratch memory
 
 
@@ -25,9 +28,13 @@ class Library:
     functions: dict[str, str] = field(default_factory=dict)  # text -> name
     groups: dict[str, str] = field(default_factory=dict)
 
-    def name(self, texts: dict[str, str], text: str, letter: str) -> str:
-        """Return the name of a text with @ for it."""
-        return texts.setdefault(text, f"{letter}{len(texts)}")
+    def function(self, text: str) -> str:
+        """Return the name of a function for its text with @ for the name: that in all libraries."""
+        return self.functions.setdefault(text, named("f", text))
+
+    def group(self, text: str) -> str:
+        """Return the name of a group for its text with @ for the name."""
+        return self.groups.setdefault(text, f"Group{len(self.groups)}")
 
     def kept(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return what `put_back` takes."""
@@ -37,15 +44,15 @@ class Library:
         """Forget what was added since."""
         self.functions, self.groups = map(dict, kept)
 
-    def source(self, prelude: str) -> str:
+    def source(self) -> Source:
         """Return the whole C source."""
-        texts = [
-            (text, name) for all_ in (self.functions, self.groups) for text, name in all_.items()
-        ]
-        rows = [f"{name}_row" for name in self.groups.values()]
-        table = "static Op ops[] = {" + ", ".join(rows) + "};"
-        parts = [prelude, *(text.replace("@", name) for text, name in texts), table]
-        return "\n".join([*parts, f'REGISTER("{DOMAIN}")', ""])
+        functions = [text.replace("@", name) for text, name in self.functions.items()]
+        rows = ",\n  ".join(f"{name}_row" for name in self.groups.values())
+        table = [f"Rounds {name};" for name in self.functions.values()]
+        table += [text.replace("@", name) for text, name in self.groups.items()]
+        table += [f"static const Row rows[] = {{\n  {rows}}};", f'REGISTER("{DOMAIN}")', ""]
+        products = any("turned(" in text for text in functions)
+        return source("\n".join(table), functions, products=products)
 
 
 @dataclass
@@ -105,8 +112,7 @@ class _Operator:
     def __init__(self, body: Body, library: Library, sources: Mapping[str, str]):
         self.sources = sources
         self.body, self.values, self.library = body, body.values, library
-        self.names: dict[str, str] = {}  # of sizes
-        self.tables: list[str] = []
+        self.plan = Plan()
         self.outputs = [y for y in body.stored if y in body.wanted]
         self.users: dict[str, set[int]] = {}  # of buffers, the loops that read or write them
         for loop in body.loops:
@@ -117,84 +123,38 @@ class _Operator:
         self.calls = [self._function(s) for s in self.segments]
 
     def made(self) -> Made:
-        body, values = self.body, self.values
+        body, values, plan = self.body, self.values, self.plan
         rows = {b for call in self.calls for b in call.given.rows}
         kept = [b for b in body.stored if b not in self.outputs and b not in rows]
         self._complete(kept)
         buffers = [*body.inputs, *self.outputs]
-        place = {b: f"b[{k}]" for k, b in enumerate(buffers)} | {ERRORS: "&bad"}
-        checks = any(ERRORS in call.given.buffers for call in self.calls)
-        sizes = self._sizes()
-        scratch = [(b, self._bytes(b)) for b in kept]
-        lines, rounds = [], []
-        batches = self._batches(set(buffers))
-        single = {alike[0] for alike in batches if len(alike) == 1}
-        for k, call in enumerate(self.calls):
-            rounds += self._rounds(k, call) if k in single else []
+        place = {b: k for k, b in enumerate(buffers)} | {ERRORS: plans.ERRORS}
+        self._sizes()
+        calls = [plan.rounds(call.rounds, call.work, call.block) for call in self.calls]
+        for b in kept:
+            place[b] = plan.place(product(*values.dims(b)), BYTES[values.kind(b)])
+        for k, call in zip(calls, self.calls, strict=True):
             for name, own in call.given.scratches.items():
-                text = f"{self._size(own.elements)} * {BYTES[own.kind]} * q{k}"
-                scratch.append((name, text))
-        offsets = ["int64_t total = 0;"] if scratch else []
-        for j, (name, text) in enumerate(scratch):
-            offsets.append(f"const int64_t o{j} = total; total += ALIGNED({text});")
-            place[name] = f"(char *)b[{len(buffers)}] + o{j}"
-        tables: list[str] = []
-        for alike in batches:
-            if len(alike) > 1:
-                lines.append(self._table(alike, buffers, tables))
-                continue
-            (k,) = alike
-            lines += self._call(k, self.calls[k], place)
-            if ERRORS in self.calls[k].given.buffers:
-                lines.append('if (bad) return failure("@: an index is out of range");')
-        head = [
-            f"void *b[{len(buffers) + 1}];",
-            "int64_t d[16];",
-            "size_t r;",
-            "(void)d, (void)r;",
-            *(["int32_t bad = 0;"] if checks else []),
-            f"for (size_t k = 0; k < {len(body.inputs)}; k++)",
-            "  TRY(input(c, k, (const void **)&b[k]));",
-            *sizes,
-            *rounds,
-            *offsets,
-        ]
-        fixed = []
+                place[name] = plan.place(own.elements, BYTES[own.kind], k)
         for k, y in enumerate(self.outputs):
-            rank = len(values.dims(y))
-            if all(not names for _, names in values.dims(y)):
-                fixed += [k, rank, *(n for n, _ in values.dims(y))]
-                continue
-            dims = ", ".join(self._size(s) for s in values.dims(y)) or "0"
-            head.append(
-                f"TRY(output(c, {k}, (int64_t[]){{{dims}}}, {rank}, &b[{len(body.inputs) + k}]));"
-            )
-        if fixed:
-            tables.append(_array("int64_t", "@_outputs", [*fixed, -1]))
-            head.append(f"TRY(fixed_outputs(c, @_outputs, b + {len(body.inputs)}));")
-        tables += self.tables
-        if scratch:
-            k = len(self.outputs)
-            head.append(f"TRY(output(c, {k}, (int64_t[]){{total}}, 1, &b[{len(buffers)}]));")
-        text = "".join(f"{table}\n" for table in tables)
-        text += "__attribute__((cold)) static Status *@(void *none, Context *c) {\n  (void)none;\n"
-        text += "".join(f"  {line}\n" for line in [*head, *lines, "return 0;"]) + "}\n"
-        kinds = [values.kind(b) for b in buffers] + [_BYTE] * bool(scratch)
-        outputs = len(self.outputs) + bool(scratch)
+            plan.output(k, values.dims(y))
+        has_scratch = plan.places > 0
+        if has_scratch:
+            plan.memory(len(self.outputs))
+        for alike in self._batches(set(buffers)):
+            self._call([(calls[k], self.calls[k]) for k in alike], place)
+        functions = ", ".join(f"(Any *){name}" for name in plan.functions)
+        counts = f"{len(body.inputs)}, {len(buffers)}, {plan.counts()}"
+        kinds = [values.kind(b) for b in buffers] + [_BYTE] * has_scratch
+        shape = f"{len(body.inputs)}, {len(self.outputs) + has_scratch}, @_types"
+        text = f"static const int64_t @_plan[] = {{{plan.end()}}};\n"
+        text += f"static Any *const @_functions[] = {{{functions}}};\n"
+        text += f'static const Group @ = {{"@", @_plan, @_functions, {counts}}};\n'
         text += f"static const unsigned char @_types[] = {{{', '.join(map(str, kinds))}}};\n"
-        text += f'#define @_row OPERATOR("@", {len(body.inputs)}, {outputs}, @_types, 0, 0, @)\n'
-        name = self.library.name(self.library.groups, text, "Group")
-        return Made(name, body.inputs, self.outputs, bool(scratch))
+        text += f'#define @_row {{"@", {shape}, run_group, &@}}\n'
+        return Made(self.library.group(text), body.inputs, self.outputs, has_scratch)
 
     # sizes
-
-    def _size(self, s: Size) -> str:
-        """A size in C, of the names that are read from the inputs."""
-        for name in s[1]:
-            if name not in self.names:
-                raise Unfit(f"size {name}")
-        factors = [str(s[0])] if s[0] != 1 or not s[1] else []
-        return " * ".join([*factors, *(self.names[name] for name in s[1])])
 
     def _complete(self, kept: list[str]) -> None:
         """Add inputs that tell sizes which no other input does."""
@@ -211,38 +171,18 @@ class _Operator:
                 self.body.inputs.append(self.sources[name])
                 known.update(self.values.dims(self.sources[name]))
 
-    def _bytes(self, b: str) -> str:
-        return f"{self._size(product(*self.values.dims(b)))} * {BYTES[self.values.kind(b)]}"
-
-    def _sizes(self) -> list[str]:
-        """The lines that read the sizes of the inputs, and check them."""
+    def _sizes(self) -> None:
+        """Read the sizes of the inputs, and check them."""
         inputs = [(k, self.values.dims(x)) for k, x in enumerate(self.body.inputs)]
         first: list[tuple[int, Dims]] = []
         rest: list[tuple[int, Dims]] = []
-        lines: list[str] = []
         known: set[str] = set()
         for k, dims in inputs:  # those that give names of sizes come first
             fresh = {d[1][0] for d in dims if d[0] == 1 and len(d[1]) == 1} - known
             (first if fresh else rest).append((k, dims))
             known |= fresh
-        fixed = []
         for k, dims in [*first, *rest]:
-            if all(not names for _, names in dims):
-                fixed += [k, len(dims), *(n for n, _ in dims)]
-                continue
-            lines.append(f"TRY(shape(c, {k}, d, 16, &r));")
-            tests = [f"r != {len(dims)}"]
-            for axis, d in enumerate(dims):
-                if d[0] == 1 and len(d[1]) == 1 and d[1][0] not in self.names:
-                    self.names[d[1][0]] = name = f"m{len(self.names)}"
-                    lines.append(f"const int64_t {name} = r > {axis} ? d[{axis}] : 0;")
-                else:
-                    tests.append(f"d[{axis}] != {self._size(d)}")
-            lines.append(f'if ({" || ".join(tests)}) return wrong_sizes("@", {k});')
-        if fixed:
-            self.tables.append(_array("int64_t", "@_inputs", [*fixed, -1]))
-            lines.append('TRY(fixed_sizes(c, "@", @_inputs));')
-        return lines
+            self.plan.shape(k, dims)
 
     # segments
 
@@ -278,21 +218,10 @@ class _Operator:
                 rows[b] = strides(dims)[last]
         return rows
 
-    def _rounds(self, k: int, call: Function) -> list[str]:
-        work = " + ".join(
-            f"{cost / 4:g} * {self._size(s).replace(' * ', ' * (double)')}" for cost, s in call.work
-        )
-        return [
-            f"const int64_t c{k} = {self._size(call.rounds)};",
-            f"const int64_t t{k} = step_of(c{k}, {work}, {call.block});",
-            f"const int64_t q{k} = parts_of(c{k}, t{k});",
-        ]
-
     def _batches(self, outside: set[str]) -> list[list[int]]:
-        """The calls; together those that a table may list.
+        """The calls; together those that the threads may run at once.
 
-        Their sizes are fixed, they have no memory of their own, and none of them reads or writes
-        what another one writes.
+        They have no memory of their own, and none of them reads or writes what another one writes.
         """
         found: list[list[int]] = []
         places = 0
@@ -301,12 +230,10 @@ class _Operator:
         for k, (call, segment) in enumerate(zip(self.calls, self.segments, strict=True)):
             own = set(call.given.buffers)
             makes = {s.written.buffer for loop, _ in segment.loops for s in loop.statements} & own
-            sizes = [*call.given.sizes, call.rounds, *(s for _, s in call.work)]
-            is_plain = not any(names for _, names in sizes) and own <= outside
-            is_plain = is_plain and not call.given.scratches and not call.partials
+            is_plain = own <= outside and not call.given.scratches and not call.partials
             apart = own.isdisjoint(written) and makes.isdisjoint(used)
             places += len(call.given.buffers)
-            if found and is_plain and apart and used and places < _TABLE:
+            if found and is_plain and apart and used and places < _TOGETHER:
                 found[-1].append(k)
             else:
                 found.append([k])
@@ -316,51 +243,17 @@ class _Operator:
                 written |= makes
         return found
 
-    def _table(self, alike: list[int], buffers: list[str], tables: list[str]) -> str:
-        """The line that runs calls from a table, which is added to the others."""
-        rows: list[str] = []
-        places: list[int] = []
-        numbers: list[int] = []
-        for k in alike:
-            call = self.calls[k]
-            name = self.library.name(self.library.functions, call.text, "f")
-            work = sum(cost / 4 * s[0] for cost, s in call.work)
-            count = call.rounds[0]
-            rows.append(
-                f"{{{name}, {count}, {call.block}, {work:g}, {len(places)}, {len(numbers)}}}"
-            )
-            places += [buffers.index(b) for b in call.given.buffers]
-            numbers += [s[0] for s in call.given.sizes]
-        n = len(tables)
-        tables.append(_array("Row", f"@_rows{n}", rows))
-        tables.append(_array("uint16_t", f"@_places{n}", places))
-        tables.append(_array("int64_t", f"@_numbers{n}", numbers or [0]))
-        given = f"@_rows{n}, {len(rows)}, @_places{n}, {len(places)}, @_numbers{n}, b"
-        return f"TRY(spread_rows(c, {given}));"
-
-    def _call(self, k: int, call: Function, place: dict[str, str]) -> list[str]:
-        name = self.library.name(self.library.functions, call.text, "f")
-        buffers = ", ".join(place[b] for b in call.given.buffers) or "0"
-        sizes = ", ".join(self._size(s) for s in call.given.sizes) or "0"
-        lines = [
-            "{",
-            f"  void *const p[] = {{{buffers}}};",
-            f"  const int64_t n[] = {{{sizes}}};",
-            f"  TRY(spread(c, {name}, p, n, c{k}, t{k}));",
-            "}",
-        ]
-        for each in call.partials:
-            kind = self.values.kind(each.y)
-            arguments = [f"(void *)({place[b]})" for b in (each.y, each.buffer)]
-            arguments.append(self._size(each.elements))
-            arguments += [f"q{k}", self._size(each.count)]
-            lines.append(f"combine_{each.how}_{kind}({', '.join(arguments)});")
-        return lines
-
-
-def _array(c_type: str, name: str, items: Sequence[object]) -> str:
-    """The declaration of a constant array."""
-    return f"static const {c_type} {name}[] = {{{', '.join(map(str, items))}}};"
+    def _call(self, alike: list[tuple[int, Function]], place: dict[str, int]) -> None:
+        rows = []
+        for k, call in alike:
+            name = self.library.function(call.text)
+            rows.append((name, k, [place[b] for b in call.given.buffers], call.given.sizes))
+        self.plan.call(rows)
+        for k, call in alike:
+            for each in call.partials:
+                combine = f"combine_{each.how}_{self.values.kind(each.y)}"
+                y, parts = place[each.y], place[each.buffer]
+                self.plan.combine(combine, y, parts, each.elements, k, each.count)
 
 
 __all__ = ["C_TYPES", "DOMAIN", "Library", "Made", "make"]

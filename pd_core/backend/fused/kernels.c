@@ -1,92 +1,7 @@
-/* What the generated functions of groups call. */
+/* What the generated functions of groups call, and what runs a group. */
 
 /* A part of a loop: buffers, sizes, the rounds from lo to hi, and which part it is. */
 typedef void Rounds(void *const *p, const int64_t *n, int64_t lo, int64_t hi, int64_t part);
-typedef struct { Rounds *rounds; void *const *p; const int64_t *n; int64_t count, step; } Job;
-
-#define GRAIN 20000.0 /* operations on elements that are worth the help of another thread */
-#define MOST 16       /* parts */
-
-/* How many rounds a part has: it follows from sizes alone. Rounds of one element come in blocks. */
-INLINE int64_t step_of(int64_t count, double work, int64_t block) {
-  if (work < GRAIN || count < 2) return count > 0 ? count : 1;
-  double wanted = work / (GRAIN / 2);
-  int64_t parts = wanted > MOST ? MOST : (int64_t)wanted, step = (count + parts - 1) / parts;
-  return (step + block - 1) / block * block;
-}
-#define ALIGNED(bytes) (((bytes) + 63) / 64 * 64) /* for memory that lies behind other memory */
-INLINE int64_t parts_of(int64_t count, int64_t step) { return (count + step - 1) / step; }
-
-UNUSED static void job(void *state, size_t k) {
-  const Job *j = state;
-  int64_t lo = (int64_t)k * j->step, hi = lo + j->step;
-  j->rounds(j->p, j->n, lo, hi < j->count ? hi : j->count, (int64_t)k);
-}
-UNUSED static Status *spread(Context *context, Rounds *rounds, void *const *p, const int64_t *n,
-                             int64_t count, int64_t step) {
-  Job j = {rounds, p, n, count, step};
-  return parallel(context, job, (size_t)parts_of(count, step), &j);
-}
-
-/* A loop of a table: its function, the buffers from one place of a list on, its sizes likewise. */
-typedef struct { Rounds *rounds; int64_t count, block; double work; int32_t buffer, number; } Row;
-typedef struct {
-  const Row *rows;
-  void *const *p;
-  const int64_t *numbers, *first, *step; /* of each row, its first part and the rounds of a part */
-  int64_t count;
-} Table;
-
-UNUSED static void row_job(void *state, size_t k) {
-  const Table *t = state;
-  int64_t low = 0, high = t->count;
-  while (high - low > 1) {
-    int64_t middle = (low + high) / 2;
-    if (t->first[middle] <= (int64_t)k) low = middle;
-    else high = middle;
-  }
-  const Row *row = t->rows + low;
-  int64_t lo = ((int64_t)k - t->first[low]) * t->step[low], hi = lo + t->step[low];
-  row->rounds(t->p + row->buffer, t->numbers + row->number, lo, hi < row->count ? hi : row->count, 0);
-}
-/* All loops of a table, none of which reads what another one writes: `places` are their buffers. */
-UNUSED static Status *spread_rows(Context *context, const Row *rows, int64_t count,
-                                  const uint16_t *places, int64_t n_places, const int64_t *numbers,
-                                  void *const *b) {
-  void *p[n_places];
-  int64_t first[count], step[count], parts = 0;
-  double work = 0;
-  for (int64_t k = 0; k < n_places; k++) p[k] = b[places[k]];
-  for (int64_t k = 0; k < count; k++) {
-    first[k] = parts, step[k] = step_of(rows[k].count, rows[k].work, rows[k].block);
-    parts += parts_of(rows[k].count, step[k]), work += rows[k].work;
-  }
-  Table t = {rows, p, numbers, first, step, count};
-  if (work >= GRAIN) return parallel(context, row_job, (size_t)parts, &t);
-  for (int64_t k = 0; k < parts; k++) row_job(&t, (size_t)k);
-  return 0;
-}
-
-/* Sizes and outputs of a table: for each its place, how many sizes, and these; -1 is the end. */
-UNUSED static Status *wrong_sizes(const char *name, int64_t k) {
-  char text[128];
-  snprintf(text, sizeof text, "%s: input %d does not have the sizes that it was compiled for", name, (int)k);
-  return failure(text);
-}
-UNUSED static Status *fixed_sizes(Context *context, const char *name, const int64_t *row) {
-  for (; *row >= 0; row += 2 + row[1]) {
-    int64_t d[16];
-    size_t r;
-    TRY(shape(context, (size_t)row[0], d, 16, &r));
-    if ((int64_t)r != row[1] || memcmp(d, row + 2, r * sizeof *d)) return wrong_sizes(name, row[0]);
-  }
-  return 0;
-}
-UNUSED static Status *fixed_outputs(Context *context, const int64_t *row, void **b) {
-  for (; *row >= 0; row += 2 + row[1])
-    TRY(output(context, (size_t)row[0], row + 2, (size_t)row[1], &b[row[0]]));
-  return 0;
-}
 
 /* An index counted from the beginning; an error is noted for one that is out of range. */
 INLINE int64_t in_range(int64_t index, int64_t n, void *bad) {
@@ -107,9 +22,93 @@ CHOOSE(double)
 CHOOSE(int32_t)
 CHOOSE(int64_t)
 
+/* Products: of matrices, in matrices.c, and of a matrix and a vector */
+void turned(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
+            const float *restrict b, int64_t bk, int64_t bn, int64_t m, int64_t n, int64_t k,
+            float alpha, float *restrict room);
+void vectors(float *restrict c, int64_t cm, const float *restrict a, int64_t am,
+             const float *restrict b, int64_t bk, int64_t m, int64_t k, float alpha);
+
+/* n values of each part become one each; `count` is of how many elements. */
+typedef void Combine(void *to, const void *from, int64_t n, int64_t parts, int64_t count);
+Combine combine_pick_1, combine_sum_1, combine_sum_11, combine_mean_1, combine_mean_11;
+Combine combine_max_1, combine_max_11, combine_min_1, combine_min_11;
+
+/* A group. Its plan are numbers that plans.py writes: what is done, and with which buffers and
+   sizes. A buffer is an input or an output by its number, ERRORS, or a place in the memory of the
+   group's own, counted down from -1. A size is its number in the order in which they become known. */
+enum { SHAPE, NAME, SIZE, EQUAL, ROUNDS, PLACE, OUTPUT, MEMORY, CALL, COMBINE, END };
+enum { ERRORS = 1 << 30 };
+typedef void Any(void);
+typedef struct {
+  const char *title;
+  const int64_t *plan;
+  Any *const *functions; /* of type Rounds or Combine */
+  int inputs, buffers, sizes, calls, places;
+} Group;
+Status *run_group(void *group, Context *context);
+
+#ifdef BASE
+#include <stdio.h>
+
+#define GRAIN 20000.0 /* operations on elements that are worth the help of another thread */
+#define MOST 16       /* parts */
+
+/* How many rounds a part has: it follows from sizes alone. Rounds of one element come in blocks. */
+static int64_t step_of(int64_t count, double work, int64_t block) {
+  if (work < GRAIN || count < 2) return count > 0 ? count : 1;
+  double wanted = work / (GRAIN / 2);
+  int64_t parts = wanted > MOST ? MOST : (int64_t)wanted, step = (count + parts - 1) / parts;
+  return (step + block - 1) / block * block;
+}
+#define ALIGNED(bytes) (((bytes) + 63) / 64 * 64) /* for memory that lies behind other memory */
+static int64_t parts_of(int64_t count, int64_t step) { return (count + step - 1) / step; }
+
+/* A call: its rounds, how many a part has, and the number of its first part among those of all. */
+typedef struct {
+  Rounds *rounds;
+  void *const *p;
+  const int64_t *n;
+  int64_t count, step, first;
+} Job;
+typedef struct { const Job *jobs; int64_t count; } Jobs;
+
+static void job(void *state, size_t k) {
+  const Jobs *all = state;
+  int64_t low = 0, high = all->count;
+  while (high - low > 1) {
+    int64_t middle = (low + high) / 2;
+    if (all->jobs[middle].first <= (int64_t)k) low = middle;
+    else high = middle;
+  }
+  const Job *j = all->jobs + low;
+  int64_t part = (int64_t)k - j->first, lo = part * j->step, hi = lo + j->step;
+  j->rounds(j->p, j->n, lo, hi < j->count ? hi : j->count, part);
+}
+/* Calls of which none reads what another one writes; `work` is that of all. */
+static Status *spread(Context *context, const Job *jobs, int64_t count, int64_t parts, double work) {
+  Jobs all = {jobs, count};
+  if (work >= GRAIN) return parallel(context, job, (size_t)parts, &all);
+  for (int64_t k = 0; k < parts; k++) job(&all, (size_t)k);
+  return 0;
+}
+
+/* c [m] = alpha a [m, k] b [k], with rows of neighbours; sums of doubles */
+void vectors(float *restrict c, int64_t cm, const float *restrict a, int64_t am,
+             const float *restrict b, int64_t bk, int64_t m, int64_t k, float alpha) {
+  for (int64_t i = 0; i < m; i++) {
+    double s = 0;
+#pragma omp simd reduction(+ : s)
+    for (int64_t l = 0; l < k; l++) s += a[i * am + l] * b[l * bk];
+    c[i * cm] = (float)s * alpha;
+  }
+}
+
 /* Reductions of parts: sums are of doubles, and rounded once. */
-#define COMBINE(name, type, wide, start, fold, last) \
-  UNUSED static void name(type *y, const wide *x, int64_t n, int64_t parts, int64_t count) { \
+#define COMBINED(name, type, wide, start, fold, last) \
+  void name(void *to, const void *from, int64_t n, int64_t parts, int64_t count) { \
+    type *y = to; \
+    const wide *x = from; \
     (void)count; \
     for (int64_t k = 0; k < n; k++) { \
       wide s = start; \
@@ -120,82 +119,108 @@ CHOOSE(int64_t)
       y[k] = (type)(last); \
     } \
   }
-COMBINE(combine_pick_1, float, double, -0.0, s + v, s)
-COMBINE(combine_sum_1, float, double, 0, s + v, s)
-COMBINE(combine_sum_11, double, double, 0, s + v, s)
-COMBINE(combine_mean_1, float, double, 0, s + v, s / (double)(count ? count : 1))
-COMBINE(combine_mean_11, double, double, 0, s + v, s / (double)(count ? count : 1))
-COMBINE(combine_max_1, float, float, -INFINITY, v > s || v != v ? v : s, s)
-COMBINE(combine_max_11, double, double, -INFINITY, v > s || v != v ? v : s, s)
-COMBINE(combine_min_1, float, float, INFINITY, v < s || v != v ? v : s, s)
-COMBINE(combine_min_11, double, double, INFINITY, v < s || v != v ? v : s, s)
+COMBINED(combine_pick_1, float, double, -0.0, s + v, s)
+COMBINED(combine_sum_1, float, double, 0, s + v, s)
+COMBINED(combine_sum_11, double, double, 0, s + v, s)
+COMBINED(combine_mean_1, float, double, 0, s + v, s / (double)(count ? count : 1))
+COMBINED(combine_mean_11, double, double, 0, s + v, s / (double)(count ? count : 1))
+COMBINED(combine_max_1, float, float, -INFINITY, v > s || v != v ? v : s, s)
+COMBINED(combine_max_11, double, double, -INFINITY, v > s || v != v ? v : s, s)
+COMBINED(combine_min_1, float, float, INFINITY, v < s || v != v ? v : s, s)
+COMBINED(combine_min_11, double, double, INFINITY, v < s || v != v ? v : s, s)
 
-/* c [m, n] = alpha a [m, k] b [k, n] with strides: so many rows and vectors of columns at once in
-   registers. Here products and sums may be one instruction, as in the runtime's own kernels. */
-typedef float V8 __attribute__((vector_size(32), aligned(4), may_alias));
-#if defined(__clang__)
-#define CONTRACTED
-#define CONTRACT _Pragma("clang fp contract(fast)")
-#else
-#define CONTRACTED __attribute__((optimize("O3", "fp-contract=fast"))) /* else s is in memory */
-#define CONTRACT
+/* An error that names a group, and an input of it unless k is negative. */
+static Status *refused(const Group *g, int64_t k, const char *why) {
+  char text[160];
+  if (k < 0) snprintf(text, sizeof text, "%s: %s", g->title, why);
+  else snprintf(text, sizeof text, "%s: input %d %s", g->title, (int)k, why);
+  return failure(text);
+}
+static Status *other_sizes(const Group *g, int64_t k) {
+  return refused(g, k, "does not have the sizes that it was compiled for");
+}
+
+Status *run_group(void *group, Context *context) {
+  const Group *g = group;
+  void *b[g->buffers + 1], *memory = 0;
+  int64_t v[g->sizes + 1], count[g->calls + 1], step[g->calls + 1], parts[g->calls + 1];
+  int64_t place[g->places + 1], total = 0, k = 0, d[16];
+  double work[g->calls + 1];
+  size_t rank = 0;
+  int sizes = 0, calls = 0, places = 0;
+  int32_t bad = 0;
+#define BUFFER(at) ((at) == ERRORS ? &bad : (at) >= 0 ? b[at] : (void *)((char *)memory + place[-1 - (at)]))
+  for (int j = 0; j < g->inputs; j++) TRY(input(context, (size_t)j, (const void **)&b[j]));
+  for (const int64_t *x = g->plan;;) switch (*x++) {
+    case SHAPE: /* input, rank */
+      k = *x++;
+      TRY(shape(context, (size_t)k, d, 16, &rank));
+      if ((int64_t)rank != *x++) return other_sizes(g, k);
+      break;
+    case NAME: /* axis of the last shape: it is a new size */
+      v[sizes++] = d[*x++];
+      break;
+    case SIZE: { /* number, how many factors, sizes: their product is a new size */
+      int64_t made = *x++;
+      for (int64_t more = *x++; more; more--) made *= v[*x++];
+      v[sizes++] = made;
+      break;
+    }
+    case EQUAL: /* axis of the last shape, size */
+      if (d[x[0]] != v[x[1]]) return other_sizes(g, k);
+      x += 2;
+      break;
+    case ROUNDS: { /* size, block, how many terms, (sixteenths of operations, size) of each */
+      int64_t block = x[1], more = x[2];
+      count[calls] = v[*x], work[calls] = 0;
+      for (x += 3; more; more--, x += 2) work[calls] += (double)x[0] / 16 * (double)v[x[1]];
+      step[calls] = step_of(count[calls], work[calls], block);
+      parts[calls] = parts_of(count[calls], step[calls]);
+      calls++;
+      break;
+    }
+    case PLACE: { /* elements, bytes of each, the call of whose parts each has its own, or -1 */
+      int64_t bytes = v[x[0]] * x[1] * (x[2] < 0 ? 1 : parts[x[2]]);
+      place[places++] = total;
+      total += ALIGNED(bytes);
+      x += 3;
+      break;
+    }
+    case OUTPUT: { /* output, rank, sizes */
+      int64_t j = *x++, axes = *x++;
+      for (int64_t a = 0; a < axes; a++) d[a] = v[*x++];
+      TRY(output(context, (size_t)j, d, (size_t)axes, &b[g->inputs + j]));
+      break;
+    }
+    case MEMORY: /* output */
+      TRY(output(context, (size_t)*x++, &total, 1, &memory));
+      break;
+    case CALL: { /* how many calls, buffers and sizes of all; of each: function, call, how many
+                    buffers, they, how many sizes, they */
+      const int64_t jobs = x[0];
+      void *p[x[1] + 1], **buffer = p;
+      int64_t n[x[2] + 1], *number = n, first = 0;
+      double sum = 0;
+      Job made[jobs];
+      x += 3;
+      for (int64_t j = 0; j < jobs; j++) {
+        int64_t function = *x++, call = *x++;
+        made[j] = (Job){(Rounds *)g->functions[function], buffer, number, count[call], step[call], first};
+        first += parts[call], sum += work[call];
+        for (int64_t more = *x++; more; more--, x++) *buffer++ = BUFFER(*x);
+        for (int64_t more = *x++; more; more--) *number++ = v[*x++];
+      }
+      TRY(spread(context, made, jobs, first, sum));
+      if (bad) return refused(g, -1, "an index is out of range");
+      break;
+    }
+    case COMBINE: { /* function, where to, where from, elements, call, count */
+      void *to = BUFFER(x[1]), *from = BUFFER(x[2]);
+      ((Combine *)g->functions[x[0]])(to, from, v[x[3]], parts[x[4]], v[x[5]]);
+      x += 6;
+      break;
+    }
+    default: return 0;
+  }
+}
 #endif
-#define BLOCK(rows, vectors) \
-  for (; j + 8 * vectors <= n; j += 8 * vectors) { \
-    V8 s[rows][vectors]; \
-    for (int r = 0; r < rows; r++) \
-      for (int t = 0; t < vectors; t++) s[r][t] = (V8){0}; \
-    for (int64_t l = 0; l < k; l++) { \
-      const float *x = a + i * am + l * ak; \
-      const V8 *y = (const V8 *)(b + l * bk + j); \
-      for (int r = 0; r < rows; r++) \
-        for (int t = 0; t < vectors; t++) s[r][t] += x[r * am] * y[t]; \
-    } \
-    for (int r = 0; r < rows; r++) \
-      for (int t = 0; t < vectors; t++) \
-        ((V8 *)(c + (i + r) * cm + j))[t] = s[r][t] * alpha; \
-  }
-#define BLOCKS(rows) \
-  for (; i + rows <= m; i += rows) { \
-    int64_t j = 0; \
-    BLOCK(rows, 2) \
-    BLOCK(rows, 1) \
-    for (; j < n; j++) { \
-      float s[rows] = {0}; \
-      for (int64_t l = 0; l < k; l++) \
-        for (int r = 0; r < rows; r++) s[r] += a[(i + r) * am + l * ak] * b[l * bk + j]; \
-      for (int r = 0; r < rows; r++) c[(i + r) * cm + j] = s[r] * alpha; \
-    } \
-  }
-CONTRACTED UNUSED static void matrices(float *restrict c, int64_t cm, const float *restrict a,
-                                       int64_t am, int64_t ak, const float *restrict b, int64_t bk,
-                                       int64_t m, int64_t n, int64_t k, float alpha) {
-  CONTRACT
-  int64_t i = 0;
-  BLOCKS(6)
-  BLOCKS(4)
-  BLOCKS(2)
-  BLOCKS(1)
-}
-/* The same for columns of b that are no neighbours: b is copied, `room` has its elements. */
-UNUSED static void turned(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
-                   const float *restrict b, int64_t bk, int64_t bn, int64_t m, int64_t n, int64_t k,
-                   float alpha, float *restrict room) {
-  if (bn == 1 || n == 1) {
-    matrices(c, cm, a, am, ak, b, bk, m, n, k, alpha);
-    return;
-  }
-  for (int64_t l = 0; l < k; l++)
-    for (int64_t j = 0; j < n; j++) room[l * n + j] = b[l * bk + j * bn];
-  matrices(c, cm, a, am, ak, room, n, m, n, k, alpha);
-}
-/* c [m] = alpha a [m, k] b [k], with rows of neighbours; sums of doubles */
-UNUSED static void vectors(float *restrict c, int64_t cm, const float *restrict a, int64_t am,
-                           const float *restrict b, int64_t bk, int64_t m, int64_t k, float alpha) {
-  for (int64_t i = 0; i < m; i++) {
-    double s = 0;
-#pragma omp simd reduction(+ : s)
-    for (int64_t l = 0; l < k; l++) s += a[i * am + l] * b[l * bk];
-    c[i * cm] = (float)s * alpha;
-  }
-}

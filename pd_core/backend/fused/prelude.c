@@ -4,15 +4,17 @@
    in the table of version 18. Every function here that may fail returns a Status: 0, or the
    runtime's error, which an operator returns as it is. Nothing aborts, nothing prints.
 
-   Operators are rows of a table `static Op ops[]` made by OPERATOR(...), and are registered by
-   REGISTER("domain") at the end of the file. */
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+   A source alone has operators as rows of a table `static Op ops[]` made by OPERATOR(...), and
+   registers them by REGISTER("domain") at its end. Of a library of several parts, which are compiled
+   by themselves, one has all of this for the others, BASE; they are PART, and only declare it. */
+#define INLINE static inline __attribute__((always_inline, unused))
+#define UNUSED __attribute__((unused))
+#if defined(PART) || defined(BASE)
+#define SHARED
+#else
+#define SHARED UNUSED static
+#endif
+#define TRY(call) do { Status *status_ = (call); if (status_) return status_; } while (0)
 #ifdef _WIN32
 #define EXPORT __declspec(dllexport)
 #define CALLED __stdcall
@@ -20,12 +22,57 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CALLED
 #endif
-#define INLINE static inline __attribute__((always_inline, unused))
-#define UNUSED __attribute__((unused))
-
 typedef struct Status Status;   /* OrtStatus; 0 is success */
 typedef struct Context Context; /* OrtKernelContext: one run of an operator */
 typedef struct Info Info;       /* OrtKernelInfo: the node of an operator, with its attributes */
+
+/* An operator of a library of several parts. */
+typedef struct {
+  const char *title;
+  __SIZE_TYPE__ n_inputs, n_outputs;
+  const unsigned char *types;        /* ONNX's numbers: of inputs, then of outputs */
+  Status *(*run)(void *, Context *); /* of what is given, and a run; by several threads at once */
+  const void *given;
+} Row;
+
+#ifdef PART
+/* What headers declare, which take longer to read than most parts to compile. */
+typedef __SIZE_TYPE__ size_t;
+typedef __UINTPTR_TYPE__ uintptr_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT32_TYPE__ uint32_t;
+#define INT64_C(number) ((int64_t)number##LL)
+#define INT64_MIN (-__INT64_MAX__ - 1)
+#define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
+float fabsf(float), sqrtf(float), floorf(float), ceilf(float), rintf(float), copysignf(float, float);
+double fabs(double), sqrt(double), floor(double), ceil(double), rint(double), copysign(double, double);
+double exp(double), log(double), tanh(double), erf(double);
+void *malloc(size_t), free(void *), *memcpy(void *, const void *, size_t);
+#pragma GCC visibility push(hidden) /* all that follows is in the library itself */
+
+Status *failure(const char *text);
+Status *input(Context *context, size_t k, const void **data);
+Status *shape(Context *context, size_t k, int64_t *dims, size_t most, size_t *rank);
+Status *output(Context *context, size_t k, const int64_t *dims, size_t rank, void **data);
+Status *parallel(Context *context, void (*part)(void *, size_t), size_t parts, void *state);
+Status *add_rows(void *options, const void *base, const char *name, void **domain, void **ops,
+                 const Row *rows, size_t count);
+
+/* The function that the runtime looks for in a library, with a table `static const Row rows[]`. */
+#define REGISTER(name) \
+  EXPORT Status *CALLED RegisterCustomOps(void *options, const void *base) { \
+    static void *domain, *ops; \
+    return add_rows(options, base, name, &domain, &ops, rows, sizeof rows / sizeof *rows); \
+  }
+#else
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { /* places in OrtApi */
   AT_CREATE_STATUS = 0, AT_DOMAIN = 26, AT_DOMAIN_ADD = 27, AT_ADD_DOMAIN = 28, AT_DATA = 51,
@@ -37,17 +84,16 @@ enum { FAILED = 1, INVALID_ARGUMENT = 2 }; /* OrtErrorCode */
 
 static void *const *api;
 #define CALL(place, ...) ((Status *(CALLED *)(__VA_ARGS__))api[place])
-#define TRY(call) do { Status *status_ = (call); if (status_) return status_; } while (0)
 
 /* An error with a text of ours. */
-UNUSED static Status *failure(const char *text) {
+SHARED Status *failure(const char *text) {
   return CALL(AT_CREATE_STATUS, int, const char *)(INVALID_ARGUMENT, text);
 }
 
 /* ---- inputs and outputs of a run ---- */
 
 /* The elements of input k; `data` is 0 for an input that was left out. */
-INLINE Status *input(Context *context, size_t k, const void **data) {
+SHARED Status *input(Context *context, size_t k, const void **data) {
   void *value = 0;
   *data = 0;
   TRY(CALL(AT_INPUT, Context *, size_t, void **)(context, k, &value));
@@ -55,7 +101,7 @@ INLINE Status *input(Context *context, size_t k, const void **data) {
 }
 
 /* The sizes of input k, and how many they are; at most `most`. */
-UNUSED static Status *shape(Context *context, size_t k, int64_t *dims, size_t most, size_t *rank) {
+SHARED Status *shape(Context *context, size_t k, int64_t *dims, size_t most, size_t *rank) {
   void *value = 0, *info = 0;
   TRY(CALL(AT_INPUT, Context *, size_t, void **)(context, k, &value));
   if (!value) return failure("an input is missing");
@@ -69,7 +115,7 @@ UNUSED static Status *shape(Context *context, size_t k, int64_t *dims, size_t mo
 }
 
 /* Memory for output k of these sizes. */
-INLINE Status *output(Context *context, size_t k, const int64_t *dims, size_t rank, void **data) {
+SHARED Status *output(Context *context, size_t k, const int64_t *dims, size_t rank, void **data) {
   void *value = 0;
   *data = 0;
   TRY(CALL(AT_OUTPUT, Context *, size_t, const int64_t *, size_t, void **)(
@@ -79,7 +125,7 @@ INLINE Status *output(Context *context, size_t k, const int64_t *dims, size_t ra
 
 /* part(state, 0) to part(state, parts - 1), on the threads of the session, the caller among them.
    How many parts there are must follow from sizes alone, so that results do not depend on cores. */
-UNUSED static Status *parallel(Context *context, void (*part)(void *, size_t), size_t parts, void *state) {
+SHARED Status *parallel(Context *context, void (*part)(void *, size_t), size_t parts, void *state) {
   if (parts < 2) {
     if (parts) part(state, 0);
     return 0;
@@ -138,6 +184,7 @@ typedef struct Op { /* OrtCustomOp of version 18, and what is ours behind it */
   Status *(*open)(const Info *, void **); /* makes the state of a node; 0 without state */
   void (*close)(void *);                 /* frees it */
   Status *(*run)(void *, Context *);     /* may be called by several threads at once */
+  const void *given;                     /* the state of a node without `open` */
 } Op;
 
 typedef struct { const Op *op; void *state; } Kernel;
@@ -157,7 +204,7 @@ static Status *CALLED op_create(const Op *op, void *table, const Info *info, voi
   (void)table;
   *kernel = 0;
   if (!made) return failure("no memory for a kernel");
-  made->op = op, made->state = 0;
+  made->op = op, made->state = (void *)op->given;
   Status *status = op->open ? op->open(info, &made->state) : 0;
   if (status) free(made);
   else *kernel = made;
@@ -178,32 +225,57 @@ static Status *CALLED op_compute(void *kernel, Context *context) {
 #define OPERATOR_IN_PLACE(title, n_inputs, n_outputs, types, open, close, run, in_place, release) \
   {18, 0, op_name, op_provider, op_input_type, op_inputs, op_output_type, op_outputs, 0, op_destroy, \
    op_zero, op_zero, op_zero, {op_none, op_none, op_none, op_none}, op_create, op_compute, 0, \
-   op_first, op_last, in_place, release, 0, 0, title, n_inputs, n_outputs, types, open, close, run}
+   op_first, op_last, in_place, release, 0, 0, title, n_inputs, n_outputs, types, open, close, run, 0}
 #define OPERATOR(title, n_inputs, n_outputs, types, open, close, run) \
   OPERATOR_IN_PLACE(title, n_inputs, n_outputs, types, open, close, run, 0, 0)
 
 typedef struct { void *const *(CALLED *get)(uint32_t); } ApiBase;
 
-/* The function that the runtime looks for in a library of operators. */
-#define REGISTER(domain_name) \
-  EXPORT Status *CALLED RegisterCustomOps(void *options, const ApiBase *base) { \
-    static void *domain; /* the runtime keeps pointers into it as long as the library is loaded */ \
-    api = base->get(18); \
-    if (!api) return 0; /* an older runtime: its sessions will miss the operators, and say so */ \
-    if (!domain) { \
-      void *made = 0; \
-      TRY(CALL(AT_DOMAIN, const char *, void **)(domain_name, &made)); \
-      for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) { \
-        Status *status = CALL(AT_DOMAIN_ADD, void *, Op *)(made, &ops[k]); \
-        if (status) { \
-          ((void(CALLED *)(void *))api[AT_RELEASE_DOMAIN])(made); \
-          return status; \
-        } \
-      } \
-      domain = made; \
-    } \
-    return CALL(AT_ADD_DOMAIN, void *, void *)(options, domain); \
+/* Let sessions with these options have operators; `domain` is 0 before the first time. The runtime
+   keeps pointers into both as long as the library is loaded. */
+UNUSED static Status *add_to(void *options, const ApiBase *base, const char *name, void **domain,
+                             const Op *ops, size_t count) {
+  api = base->get(18);
+  if (!api) return 0; /* an older runtime: its sessions will miss the operators, and say so */
+  if (!*domain) {
+    void *made = 0;
+    TRY(CALL(AT_DOMAIN, const char *, void **)(name, &made));
+    for (size_t k = 0; k < count; k++) {
+      Status *status = CALL(AT_DOMAIN_ADD, void *, const Op *)(made, &ops[k]);
+      if (status) {
+        ((void(CALLED *)(void *))api[AT_RELEASE_DOMAIN])(made);
+        return status;
+      }
+    }
+    *domain = made;
   }
+  return CALL(AT_ADD_DOMAIN, void *, void *)(options, *domain);
+}
+
+/* The same with operators for rows. */
+SHARED Status *add_rows(void *options, const void *base, const char *name, void **domain, void **ops,
+                        const Row *rows, size_t count) {
+  if (!*ops) {
+    Op *made = malloc((count ? count : 1) * sizeof *made);
+    api = ((const ApiBase *)base)->get(18);
+    if (!made) return api ? failure("no memory for operators") : 0;
+    for (size_t k = 0; k < count; k++) {
+      const Row *r = &rows[k];
+      made[k] = (Op)OPERATOR(r->title, r->n_inputs, r->n_outputs, r->types, 0, 0, r->run);
+      made[k].given = r->given;
+    }
+    *ops = made;
+  }
+  return add_to(options, base, name, domain, *ops, count);
+}
+
+/* The function that the runtime looks for in a library of operators. */
+#define REGISTER(name) \
+  EXPORT Status *CALLED RegisterCustomOps(void *options, const ApiBase *base) { \
+    static void *domain; \
+    return add_to(options, base, name, &domain, ops, sizeof ops / sizeof *ops); \
+  }
+#endif /* PART */
 
 /* ---- functions that compilers vectorize ---- */
 

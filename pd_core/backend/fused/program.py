@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,9 @@ from onnx import ModelProto, helper
 from ...graph.variable import Dim, is_open
 from ..lowering import Lowered
 from . import fusion
-from .build import build, keep, kept, library, toolchain
+from .build import build, toolchain
+from .home import keep, kept, library
+from .parts import Source
 from .recurrences import scans
 
 Kinds = dict[str, tuple[int, tuple[Dim, ...]]]  # value name -> (ONNX element type, sizes)
@@ -27,19 +30,19 @@ class Fuser:
     """A kind of kernels.
 
     `fuse(model, kinds, equal)` replaces operators of a model, bodies included, by custom operators
-    of a domain of its own, and returns their C source, None if there are none, and statistics. The
+    of a domain of its own, and returns their C, None if there are none, and statistics. The
     name of each has that of an operator that it replaces, alone or between slashes or spaces: the
     line of that is the one that errors and profiles name. `options()` are more arguments of
     `build`. What `fuse` does follows from its arguments and the files of its folder alone.
     """
 
-    fuse: Callable[[ModelProto, Kinds, Equal], tuple[str | None, Any]]
+    fuse: Callable[[ModelProto, Kinds, Equal], tuple[str | Source | None, Any]]
     options: Callable[[], dict[str, Any]] = dict
 
 
 _LARGEST = 1 << 24  # bytes of a model, beyond which it is not kept
 # in the order in which they choose their operators
-FUSERS: list[Fuser] = [Fuser(scans.fuse, scans.options), Fuser(fusion.fuse)]
+FUSERS: list[Fuser] = [Fuser(scans.fuse), Fuser(fusion.fuse)]
 
 
 def fuse(lowered: Lowered, equal: Equal) -> tuple[bytes, list[Path]]:
@@ -64,13 +67,17 @@ def fuse(lowered: Lowered, equal: Equal) -> tuple[bytes, list[Path]]:
 
 
 def _fuse(model: ModelProto, kinds: Kinds, equal: Equal) -> list[Path]:
-    """Replace operators of a model; return the libraries of the kernels."""
-    libraries = []
-    for fuser in FUSERS:
-        source, _ = fuser.fuse(model, kinds, equal)
-        if source is not None:
-            libraries.append(build(source, **fuser.options()))
-    return libraries
+    """Replace operators of a model; return the libraries of the kernels.
+
+    Those of a fuser are compiled while the next one replaces operators.
+    """
+    with ThreadPoolExecutor() as pool:
+        libraries = []
+        for fuser in FUSERS:
+            source, _ = fuser.fuse(model, kinds, equal)
+            if source is not None:
+                libraries.append(pool.submit(build, source, **fuser.options()))
+        return [made.result() for made in libraries]
 
 
 def _canonical(lowered: Lowered, equal: Equal) -> tuple[Kinds, Equal]:

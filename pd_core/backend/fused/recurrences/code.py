@@ -270,7 +270,7 @@ class _Writer:
 
     def _run(self, total):
         r = self.r
-        lines = ["static Status *@_run(void *state, Context *context) {"]
+        lines = ["__attribute__((weak)) Status *@_run(void *state, Context *context) {"]
         lines += ["  struct @ s, *a = &s;", "  (void)state;", "  a->T = a->B = -1;"]
         lines += [f"  int64_t n{w} = {w};" for w in sorted(set(self._fixed()))]
         checks: list[tuple[int, tuple[str, ...]]]

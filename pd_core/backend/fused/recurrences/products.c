@@ -6,17 +6,14 @@
    first cache. Each element is one sum in the order of the matrix's rows, however the rows of x are
    cut into tiles and parts. */
 #if defined(__AVX512F__)
-#include <immintrin.h>
 #define LANES 16
 #define VECTORS 2
 #define TILE 12
 #elif defined(__AVX__)
-#include <immintrin.h>
 #define LANES 8
 #define VECTORS 2
 #define TILE 6
 #elif defined(__aarch64__)
-#include <arm_neon.h>
 #define LANES 4
 #define VECTORS 4
 #define TILE 6
@@ -27,24 +24,26 @@
 #endif
 #define PANEL (LANES * VECTORS)
 #define DEPTH (4096 / PANEL)
+#define WHOLE(width) (((width) + PANEL - 1) / PANEL * PANEL)
+
+void pack(float *restrict packed, const float *restrict matrix, int64_t depth, int64_t width,
+          int64_t from, int64_t to);
+void multiply(int64_t rows, const float *restrict x, int64_t x_width, const float *restrict packed,
+              int64_t depth, int64_t width, float *restrict y, int64_t y_width);
+Status *expect(Context *context, size_t k, size_t rank, int64_t *const *sizes);
+Status *expect_count(Context *context, size_t k, int64_t count);
+Status *reserve(size_t bytes, void **memory, char **aligned);
+void copy_rows(float *restrict to, int64_t to_width, const float *restrict from, int64_t from_width,
+               int64_t width, int64_t rows);
+
+#ifdef PRODUCTS
 typedef float Lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-INLINE Lanes lanes_add_product(Lanes a, Lanes b, Lanes c) {
-#if defined(__AVX512F__)
-  return (Lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__AVX__) && defined(__FMA__)
-  return (Lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#elif defined(__aarch64__)
-  return (Lanes)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
-#else
-  return a * b + c;
-#endif
-}
 INLINE Lanes lanes_of(float x) { return x - (Lanes){0.f}; } /* one instruction; a loop is not */
 
 /* Columns from `from` to `to` in panels of a matrix [depth, width]; beyond its width are zeros. */
-UNUSED static void pack(float *restrict packed, const float *restrict matrix, int64_t depth,
-                        int64_t width, int64_t from, int64_t to) {
+void pack(float *restrict packed, const float *restrict matrix, int64_t depth, int64_t width,
+          int64_t from, int64_t to) {
   for (int64_t j = from; j < to; j += PANEL) {
     float *restrict panel = packed + j * depth;
     int64_t whole = width - j < PANEL ? width - j : PANEL;
@@ -71,7 +70,7 @@ INLINE void tile(const int rows, const float *restrict x, const int64_t x_width,
     for (int v = 0; v < VECTORS; v++) m[v] = *(const Lanes *)(panel + k * PANEL + v * LANES);
     for (int i = 0; i < rows; i++) {
       Lanes a = lanes_of(x[i * x_width + k]);
-      for (int v = 0; v < VECTORS; v++) sums[i][v] = lanes_add_product(a, m[v], sums[i][v]);
+      for (int v = 0; v < VECTORS; v++) sums[i][v] += a * m[v];
     }
   }
   for (int i = 0; i < rows; i++)
@@ -79,9 +78,8 @@ INLINE void tile(const int rows, const float *restrict x, const int64_t x_width,
 }
 
 /* y [rows, y_width] = x [rows, x_width] times a packed matrix; y has whole panels of columns. */
-INLINE void multiply(int64_t rows, const float *restrict x, const int64_t x_width,
-                     const float *restrict packed, const int64_t depth, const int64_t width,
-                     float *restrict y, const int64_t y_width) {
+void multiply(int64_t rows, const float *restrict x, int64_t x_width, const float *restrict packed,
+              int64_t depth, int64_t width, float *restrict y, int64_t y_width) {
   const int64_t tiles = (rows + TILE - 1) / TILE;
   for (int64_t j = 0; j < width; j += PANEL) {
     for (int64_t k = 0; k < depth; k += DEPTH) {
@@ -107,12 +105,11 @@ INLINE void multiply(int64_t rows, const float *restrict x, const int64_t x_widt
     }
   }
 }
-#define WHOLE(width) (((width) + PANEL - 1) / PANEL * PANEL)
 
 /* ---- loops over rows ---- */
 
 /* The sizes of input k; those of which nothing is known yet (-1) become known, others are compared. */
-UNUSED static Status *expect(Context *context, size_t k, size_t rank, int64_t *const *sizes) {
+Status *expect(Context *context, size_t k, size_t rank, int64_t *const *sizes) {
   int64_t dims[3];
   size_t found = 0;
   TRY(shape(context, k, dims, 3, &found));
@@ -125,7 +122,7 @@ UNUSED static Status *expect(Context *context, size_t k, size_t rank, int64_t *c
 }
 
 /* Input k has so many elements. */
-UNUSED static Status *expect_count(Context *context, size_t k, int64_t count) {
+Status *expect_count(Context *context, size_t k, int64_t count) {
   int64_t dims[8], found = 1;
   size_t rank = 0;
   TRY(shape(context, k, dims, 8, &rank));
@@ -134,14 +131,15 @@ UNUSED static Status *expect_count(Context *context, size_t k, int64_t count) {
 }
 
 /* Memory of a run, aligned to the lines of caches. */
-UNUSED static Status *reserve(size_t bytes, void **memory, char **aligned) {
+Status *reserve(size_t bytes, void **memory, char **aligned) {
   *memory = malloc(bytes + 64);
   if (!*memory) return failure("no memory for a loop");
   *aligned = (char *)(((uintptr_t)*memory + 63) & ~(uintptr_t)63);
   return 0;
 }
 
-UNUSED static void copy_rows(float *restrict to, int64_t to_width, const float *restrict from,
-                             int64_t from_width, int64_t width, int64_t rows) {
+void copy_rows(float *restrict to, int64_t to_width, const float *restrict from, int64_t from_width,
+               int64_t width, int64_t rows) {
   for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_width, from + r * from_width, 4 * width);
 }
+#endif

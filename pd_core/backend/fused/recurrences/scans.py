@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from ..operators import ELEMENTWISE, attributes, expression
+from ..parts import Source, named, source
 from ..sizes import Kind, Values
 from .body import Recurrence, Unfit, recurrence
 from .code import code, inputs, types
@@ -30,17 +30,12 @@ class Found:
 
 def fuse(
     model: ModelProto, kinds: Mapping[str, Kind], equal: Iterable[tuple[int | str, int | str]]
-) -> tuple[str | None, Found]:
+) -> tuple[Source | None, Found]:
     """Replace the Scans of a model that are recurrences of rows; return their C and what was found.
 
     `kinds` are the types of all values, `equal` pairs of sizes that are equal at run time.
     """
     return _Fuser(model, kinds, equal).run()
-
-
-def options() -> dict[str, Any]:
-    """Return what `build` needs to know: tiles of products take twice as long at -O1."""
-    return {"flags": ["-O3"]}
 
 
 @dataclass
@@ -79,17 +74,19 @@ class _Fuser:
         return self._source(), self.found
 
     def _source(self):
-        parts = [(Path(__file__).parents[1] / "prelude.c").read_text("utf-8")]
-        parts.append((Path(__file__).parent / "products.c").read_text("utf-8"))
-        parts += [text.replace("@", name) for text, name in self.codes.items()]
-        rows = []
-        for name, (count, kinds) in self.types.items():
+        functions, rows, table = [], [], []
+        for text, name in self.codes.items():
+            functions.append(text.replace("@", named("R", text)))
+            function = f"{named('R', text)}_run"
+            count, kinds = self.types[name]
             numbers = ", ".join(map(str, kinds))
-            parts.append(f"static const unsigned char {name}_types[] = {{{numbers}}};")
+            table.append(f"Status *{function}(void *state, Context *context);")
+            table.append(f"static const unsigned char {name}_types[] = {{{numbers}}};")
             sizes = f"{count}, {len(kinds) - count}"
-            rows.append(f'  OPERATOR("{name}", {sizes}, {name}_types, 0, 0, {name}_run),')
-        parts += ["static Op ops[] = {", *rows, "};", f'REGISTER("{DOMAIN}")', ""]
-        return "\n".join(parts)
+            rows.append(f'  {{"{name}", {sizes}, {name}_types, {function}, 0}},')
+        table += ["static const Row rows[] = {", *rows, "};", f'REGISTER("{DOMAIN}")', ""]
+        products = (Path(__file__).parent / "products.c").read_text("utf-8")
+        return source("\n".join(table), functions, products)
 
     def _graph(self, graph):
         nodes = list(graph.node)

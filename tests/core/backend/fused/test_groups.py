@@ -9,6 +9,7 @@ from pd_core.backend.fused.build import available
 from pd_core.backend.fused.clusters import clusters, ordered
 from pd_core.backend.fused.fusion import fuse
 from pd_core.backend.fused.groups import DOMAIN
+from pd_core.backend.fused.plans import Plan
 from tests.core.backend.fused.alone import fused, kinds_of, model_of, run
 
 pytestmark = pytest.mark.skipif(not available(), reason="there is no C compiler here")
@@ -429,8 +430,8 @@ def test_bodies_of_loops():
     assert inside.count(DOMAIN) == 2
 
 
-def test_equal_loops_are_rows_of_a_table():
-    """Updates of parameters are one function, with a row of a table for each of them."""
+def test_loops_that_share_nothing_are_one_call(monkeypatch):
+    """Updates of parameters are one function, and run in one call to the threads."""
     nodes, inputs, outputs = [], {"rate": (FLOAT, [])}, []
     for k, dims in enumerate(([40, 30], [30], [17], [64, 64], [5000])):
         inputs |= {f"{letter}{k}": (FLOAT, dims) for letter in "pgm"}
@@ -444,9 +445,12 @@ def test_equal_loops_are_rows_of_a_table():
     model = model_of(nodes, inputs, outputs, {"half": np.float32(0.5)})
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    source, statistics = fuse(copy, kinds_of(model))
+    calls = []
+    monkeypatch.setattr(Plan, "call", lambda plan, alike: calls.append(len(alike)))
+    statistics = fuse(copy, kinds_of(model))[1]
+    monkeypatch.undo()
     assert statistics.groups == statistics.functions == 1
-    assert source.count("spread_rows(c,") == 1 and "spread(c," not in source
+    assert calls == [5]
     rng = np.random.default_rng(0)
     feeds = {k: rng.normal(0, 1, dims).astype(np.float32) for k, (_, dims) in inputs.items()}
     changed, library = fused(model, kinds_of(model))

@@ -39,7 +39,7 @@ def left(monkeypatch):
         found.append((before, loops(model.graph)))
         return result
 
-    monkeypatch.setattr(program, "FUSERS", [program.Fuser(fuse, scans.options)])
+    monkeypatch.setattr(program, "FUSERS", [program.Fuser(fuse)])
     monkeypatch.setattr(program, "_remembered", lambda name: None)  # but libraries are
     pd.clear_programs()
     with pd.fresh():
@@ -324,7 +324,7 @@ def test_loops_with_large_matrices_stay(left, monkeypatch):
 @pytest.mark.parametrize("level", ["x86-64", "x86-64-v3"])
 def test_code_for_other_processors(level, left, monkeypatch):
     """The widest vectors that every processor of tests has, and none of those."""
-    options = lambda: {"flags": ["-O3", f"-march={level}"]}  # noqa: E731
+    options = lambda: {"flags": [f"-march={level}"]}  # noqa: E731
     monkeypatch.setattr(program, "FUSERS", [program.Fuser(scans.fuse, options)])
     x = pd.Variable([None, None, 5])
     same(targets([pd.lstm(x, 19)[0]]), {x: floats(30, 4, 5)})
@@ -341,7 +341,7 @@ def test_equal_layers_have_one_source():
 
     for name in ("a", "z"):
         with pytest.MonkeyPatch.context() as patch, pd.fresh():
-            patch.setattr(program, "FUSERS", [program.Fuser(fuse, scans.options)])
+            patch.setattr(program, "FUSERS", [program.Fuser(fuse)])
             patch.setattr(program, "_remembered", lambda name: None)
             pd.clear_programs()
             x = pd.Variable([None, None, H], name=f"{name}/x")
