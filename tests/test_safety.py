@@ -136,11 +136,14 @@ WRITES = {
     "pd_v2.files.archive: builtins.open(path, 'wb')": RENAMED,
     "pd_v2.image: builtins.open(os.path.join(folder, f'batch_{number}'), 'wb')": RENAMED,
     # C sources for the compiler, in the folder of libraries
-    "pd_core.backend.fused.build: os.open(path, flags, 384)": "a source, which is a lock",
+    "pd_core.backend.fused.home: os.open(path, flags, 384)": "a source, which is a lock",
     "pd_core.backend.fused.build: .write_text(source, encoding='utf-8')": "the library is renamed",
-    "pd_core.backend.fused.build: "
+    "pd_core.backend.fused.build: .write_text(source.text(), encoding='utf-8')": "the same",
+    "pd_core.backend.fused.build: .write_bytes(partial.read_bytes())": "renamed at its end",
+    "pd_core.backend.fused.build: .write_text(given, encoding='utf-8')": "C that does not compile",
+    "pd_core.backend.fused.home: "
     "os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 384)": "renamed at its end",
-    "pd_core.backend.fused.build: os.fdopen(handle, 'wb')": "renamed at its end",
+    "pd_core.backend.fused.home: os.fdopen(handle, 'wb')": "renamed at its end",
     # downloads, which are resumed: what has arrived stays
     "pd_v2.dataset.transfer: "
     "builtins.open(partial, 'ab' if have else 'wb', opener=_open_plain)": "renamed at its end",

@@ -187,8 +187,14 @@ def _compile_parts(parts: Sequence[Part], tools: _Tools) -> None:
         _run([*tools.command, *options], paths[0].with_suffix(".c"), text)
         os.chmod(partial, 0o600)
         for path in paths[1:]:
-            with suppress(FileExistsError):  # another process has compiled it as well
+            try:
                 os.link(partial, path)
+            except FileExistsError:  # another process has compiled it as well
+                continue
+            except OSError:  # a file system without links
+                with _complete(path) as copy:
+                    copy.write_bytes(partial.read_bytes())
+                    os.chmod(copy, 0o600)
 
 
 def _run(command: list[str], text: Path, given: str = "") -> None:

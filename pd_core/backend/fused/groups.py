@@ -27,6 +27,7 @@ class Library:
 
     functions: dict[str, str] = field(default_factory=dict)  # text -> name
     groups: dict[str, str] = field(default_factory=dict)
+    combined: set[str] = field(default_factory=set)  # functions of kernels.c
 
     def function(self, text: str) -> str:
         """Return the name of a function for its text with @ for the name: that in all libraries."""
@@ -47,12 +48,15 @@ class Library:
     def source(self) -> Source:
         """Return the whole C source."""
         functions = [text.replace("@", name) for text, name in self.functions.items()]
+        products = [f for f in ("turned", "vectors") if any(f"{f}(" in text for text in functions)]
+        combined = sorted(self.combined)
+        functions += [f"DEFINE_{name}\n" for name in combined]
         rows = ",\n  ".join(f"{name}_row" for name in self.groups.values())
         table = [f"Rounds {name};" for name in self.functions.values()]
+        table += [f"Combine {name};" for name in combined]
         table += [text.replace("@", name) for text, name in self.groups.items()]
         table += [f"static const Row rows[] = {{\n  {rows}}};", f'REGISTER("{DOMAIN}")', ""]
-        products = any("turned(" in text for text in functions)
-        return source("\n".join(table), functions, products=products)
+        return source("\n".join(table), functions, products)
 
 
 @dataclass
@@ -252,6 +256,7 @@ class _Operator:
         for k, call in alike:
             for each in call.partials:
                 combine = f"combine_{each.how}_{self.values.kind(each.y)}"
+                self.library.combined.add(combine)
                 y, parts = place[each.y], place[each.buffer]
                 self.plan.combine(combine, y, parts, each.elements, k, each.count)
 

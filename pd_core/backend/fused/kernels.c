@@ -22,17 +22,39 @@ CHOOSE(double)
 CHOOSE(int32_t)
 CHOOSE(int64_t)
 
-/* Products: of matrices, in matrices.c, and of a matrix and a vector */
+/* Products: of matrices, in matrices.c, and of a matrix and a vector, in vectors.c */
 void turned(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
             const float *restrict b, int64_t bk, int64_t bn, int64_t m, int64_t n, int64_t k,
             float alpha, float *restrict room);
 void vectors(float *restrict c, int64_t cm, const float *restrict a, int64_t am,
              const float *restrict b, int64_t bk, int64_t m, int64_t k, float alpha);
 
-/* n values of each part become one each; `count` is of how many elements. */
+/* n values of each part become one each; `count` is of how many elements. Sums are of doubles, and
+   rounded once. Those that a program needs are parts of its library. */
 typedef void Combine(void *to, const void *from, int64_t n, int64_t parts, int64_t count);
-Combine combine_pick_1, combine_sum_1, combine_sum_11, combine_mean_1, combine_mean_11;
-Combine combine_max_1, combine_max_11, combine_min_1, combine_min_11;
+#define COMBINED(name, type, wide, start, fold, last) \
+  __attribute__((weak)) void name(void *to, const void *from, int64_t n, int64_t parts, int64_t count) { \
+    type *y = to; \
+    const wide *x = from; \
+    (void)count; \
+    for (int64_t k = 0; k < n; k++) { \
+      wide s = start; \
+      for (int64_t q = 0; q < parts; q++) { \
+        const wide v = x[q * n + k]; \
+        s = fold; \
+      } \
+      y[k] = (type)(last); \
+    } \
+  }
+#define DEFINE_combine_pick_1 COMBINED(combine_pick_1, float, double, -0.0, s + v, s)
+#define DEFINE_combine_sum_1 COMBINED(combine_sum_1, float, double, 0, s + v, s)
+#define DEFINE_combine_sum_11 COMBINED(combine_sum_11, double, double, 0, s + v, s)
+#define DEFINE_combine_mean_1 COMBINED(combine_mean_1, float, double, 0, s + v, s / (double)(count ? count : 1))
+#define DEFINE_combine_mean_11 COMBINED(combine_mean_11, double, double, 0, s + v, s / (double)(count ? count : 1))
+#define DEFINE_combine_max_1 COMBINED(combine_max_1, float, float, -INFINITY, v > s || v != v ? v : s, s)
+#define DEFINE_combine_max_11 COMBINED(combine_max_11, double, double, -INFINITY, v > s || v != v ? v : s, s)
+#define DEFINE_combine_min_1 COMBINED(combine_min_1, float, float, INFINITY, v < s || v != v ? v : s, s)
+#define DEFINE_combine_min_11 COMBINED(combine_min_11, double, double, INFINITY, v < s || v != v ? v : s, s)
 
 /* A group. Its plan are numbers that plans.py writes: what is done, and with which buffers and
    sizes. A buffer is an input or an output by its number, ERRORS, or a place in the memory of the
@@ -49,7 +71,6 @@ typedef struct {
 Status *run_group(void *group, Context *context);
 
 #ifdef BASE
-#include <stdio.h>
 
 #define GRAIN 20000.0 /* operations on elements that are worth the help of another thread */
 #define MOST 16       /* parts */
@@ -92,42 +113,6 @@ static Status *spread(Context *context, const Job *jobs, int64_t count, int64_t 
   for (int64_t k = 0; k < parts; k++) job(&all, (size_t)k);
   return 0;
 }
-
-/* c [m] = alpha a [m, k] b [k], with rows of neighbours; sums of doubles */
-void vectors(float *restrict c, int64_t cm, const float *restrict a, int64_t am,
-             const float *restrict b, int64_t bk, int64_t m, int64_t k, float alpha) {
-  for (int64_t i = 0; i < m; i++) {
-    double s = 0;
-#pragma omp simd reduction(+ : s)
-    for (int64_t l = 0; l < k; l++) s += a[i * am + l] * b[l * bk];
-    c[i * cm] = (float)s * alpha;
-  }
-}
-
-/* Reductions of parts: sums are of doubles, and rounded once. */
-#define COMBINED(name, type, wide, start, fold, last) \
-  void name(void *to, const void *from, int64_t n, int64_t parts, int64_t count) { \
-    type *y = to; \
-    const wide *x = from; \
-    (void)count; \
-    for (int64_t k = 0; k < n; k++) { \
-      wide s = start; \
-      for (int64_t q = 0; q < parts; q++) { \
-        const wide v = x[q * n + k]; \
-        s = fold; \
-      } \
-      y[k] = (type)(last); \
-    } \
-  }
-COMBINED(combine_pick_1, float, double, -0.0, s + v, s)
-COMBINED(combine_sum_1, float, double, 0, s + v, s)
-COMBINED(combine_sum_11, double, double, 0, s + v, s)
-COMBINED(combine_mean_1, float, double, 0, s + v, s / (double)(count ? count : 1))
-COMBINED(combine_mean_11, double, double, 0, s + v, s / (double)(count ? count : 1))
-COMBINED(combine_max_1, float, float, -INFINITY, v > s || v != v ? v : s, s)
-COMBINED(combine_max_11, double, double, -INFINITY, v > s || v != v ? v : s, s)
-COMBINED(combine_min_1, float, float, INFINITY, v < s || v != v ? v : s, s)
-COMBINED(combine_min_11, double, double, INFINITY, v < s || v != v ? v : s, s)
 
 /* An error that names a group, and an input of it unless k is negative. */
 static Status *refused(const Group *g, int64_t k, const char *why) {

@@ -1,13 +1,14 @@
 """Parts of a library, which are compiled by themselves: a function is compiled once for all."""
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-# Registers for tiles of products, whose products and sums may be one instruction. Of -O3 that
-# is what they need; all of it takes 2.5 times as long.
-PRODUCTS = ("-O2", "-fno-tree-vectorize", "-fpeel-loops", "-ffp-contract=fast")
+# Tiles of products are in registers, and products and sums may be one instruction. What they do
+# not need of -O3 takes as long again.
+PRODUCTS = ("-O3", "-fno-tree-vectorize", "-fno-unswitch-loops", "-ffp-contract=fast")
 
 
 @dataclass(frozen=True)
@@ -37,19 +38,24 @@ class Source:
         return "\n".join([*headers, *(part.text for part in self.parts), ""])
 
 
-def source(table: str, functions: list[str], more: str = "", products: bool = False) -> Source:
+def source(
+    table: str, functions: Iterable[str], products: Iterable[str] = (), loops: str = ""
+) -> Source:
     """Return operators as a library.
 
-    `table` is C with `rows[]` and REGISTER, `functions` are the C of what it refers to. `more`
-    declares what functions need beside the common header, and has it if PRODUCTS is defined.
+    `table` is C with `rows[]` and REGISTER, `functions` are the C of what it refers to, `products`
+    the names of those that they call. `loops` are declarations for the functions, which becomes
+    what it declares if PRODUCTS is defined.
     """
-    header = _header("prelude.c", "kernels.c") + more
-    parts = [Part("", _base()), Part(header, table, alone=True)]
-    parts += [Part(header, text) for text in dict.fromkeys(functions)]
-    if products:
+    header = _header()
+    parts = [Part("", _base()), Part(header + loops, table, alone=True)]
+    parts += [Part(header + loops, text) for text in dict.fromkeys(functions)]
+    if "turned" in products:
         parts.append(Part(header, _read("matrices.c"), PRODUCTS))
-    if more:
-        parts.append(Part(_header("prelude.c", "kernels.c"), f"#define PRODUCTS\n{more}", PRODUCTS))
+    if "vectors" in products:
+        parts.append(Part(header, _read("vectors.c")))
+    if loops:
+        parts.append(Part(header, f"#define PRODUCTS\n{loops}", PRODUCTS))
     return Source(tuple(parts))
 
 
@@ -64,10 +70,10 @@ def _read(name: str) -> str:
 
 
 @cache
-def _header(*names: str) -> str:
-    return "#define PART\n" + "\n".join(map(_read, names))
+def _header() -> str:
+    return f"#define PART\n{_read('prelude.c')}\n{_read('kernels.c')}\n"
 
 
 @cache
 def _base() -> str:
-    return "#define BASE\n" + "\n".join(map(_read, ("prelude.c", "kernels.c")))
+    return f"#define BASE\n{_read('prelude.c')}\n{_read('kernels.c')}"

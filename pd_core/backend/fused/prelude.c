@@ -35,7 +35,7 @@ typedef struct {
   const void *given;
 } Row;
 
-#ifdef PART
+#if defined(PART) || defined(BASE)
 /* What headers declare, which take longer to read than most parts to compile. */
 typedef __SIZE_TYPE__ size_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
@@ -51,8 +51,18 @@ float fabsf(float), sqrtf(float), floorf(float), ceilf(float), rintf(float), cop
 double fabs(double), sqrt(double), floor(double), ceil(double), rint(double), copysign(double, double);
 double exp(double), log(double), tanh(double), erf(double);
 void *malloc(size_t), free(void *), *memcpy(void *, const void *, size_t);
+int snprintf(char *, size_t, const char *, ...);
 #pragma GCC visibility push(hidden) /* all that follows is in the library itself */
 
+#else
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#endif
+
+#ifdef PART
 Status *failure(const char *text);
 Status *input(Context *context, size_t k, const void **data);
 Status *shape(Context *context, size_t k, int64_t *dims, size_t most, size_t *rank);
@@ -68,12 +78,6 @@ Status *add_rows(void *options, const void *base, const char *name, void **domai
     return add_rows(options, base, name, &domain, &ops, rows, sizeof rows / sizeof *rows); \
   }
 #else
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { /* places in OrtApi */
   AT_CREATE_STATUS = 0, AT_DOMAIN = 26, AT_DOMAIN_ADD = 27, AT_ADD_DOMAIN = 28, AT_DATA = 51,
   AT_RANK = 61, AT_DIMS = 62, AT_SHAPE = 65, AT_FLOAT = 85, AT_INT = 86, AT_STRING = 87,

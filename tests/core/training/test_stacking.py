@@ -13,10 +13,11 @@ pytestmark = pytest.mark.skipif(not available(), reason="there is no C compiler 
 
 
 @pytest.fixture
-def stack():
+def stack(monkeypatch):
     found = stacking.stack_of(pd.Session(fused=True))
     if found is None:
         pytest.skip("there are no headers of Python here")
+    monkeypatch.setattr(stacking, "_MANY", 1)
     found([[1.0]], 1)  # arrays use what lists have compiled
     return found
 
@@ -73,14 +74,18 @@ def test_without_headers_python_converts(monkeypatch):
     assert stacking._stack.__wrapped__() is None
 
 
-def test_arrays_do_not_have_it_compiled(monkeypatch, tmp_path):
+def test_many_numbers_of_lists_have_it_compiled(monkeypatch, tmp_path):
     monkeypatch.setenv("PD_FUSED_HOME", str(tmp_path))
+    monkeypatch.setattr(stacking, "_MANY", 12)
     fresh = stacking._stack.__wrapped__()
     if fresh is None:
         pytest.skip("there are no headers of Python here")
     rows = [np.ones(2, np.float32)]
-    assert fresh(rows, 2) is None and not list(tmp_path.iterdir())
-    assert fresh([[1.0, 2.0]], 2).tolist() == [[1.0, 2.0]]
+    for _ in range(20):
+        assert fresh(rows, 2) is None and not list(tmp_path.iterdir())
+    lists = [[1.0, 2.0], [3.0, 4.0]]
+    assert [fresh(lists, 2) for _ in range(2)] == [None, None] and not list(tmp_path.iterdir())
+    assert fresh(lists, 2).tolist() == lists
     assert fresh(rows, 2).tolist() == [[1.0, 1.0]]
     assert stacking._stack.__wrapped__()(rows, 2).tolist() == [[1.0, 1.0]]  # it is there
 

@@ -85,8 +85,8 @@ class _Fuser:
             sizes = f"{count}, {len(kinds) - count}"
             rows.append(f'  {{"{name}", {sizes}, {name}_types, {function}, 0}},')
         table += ["static const Row rows[] = {", *rows, "};", f'REGISTER("{DOMAIN}")', ""]
-        products = (Path(__file__).parent / "products.c").read_text("utf-8")
-        return source("\n".join(table), functions, products)
+        loops = (Path(__file__).parent / "products.c").read_text("utf-8")
+        return source("\n".join(table), functions, loops=loops)
 
     def _graph(self, graph):
         nodes = list(graph.node)

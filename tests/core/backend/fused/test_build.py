@@ -1,5 +1,6 @@
 """Libraries of C sources: what decides which one is found, who may write them, and kills."""
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -7,13 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 import pd_core
 from pd_core.backend.fused import build as builder
-from pd_core.backend.fused import compilers
+from pd_core.backend.fused import compilers, home
 from pd_core.backend.fused.build import available, build, compiler, folder, why_not
+from pd_core.backend.fused.parts import Part, Source
 from pd_core.graph.errors import CompilerError
 
 SOURCE = '__attribute__((visibility("default"))) int f(int x) { return x + NUMBER; }'
@@ -218,7 +221,7 @@ def test_libraries_that_were_not_used_for_longest_are_removed(monkeypatch, priva
     for age, path in zip([30, 10, 20], paths, strict=True):
         os.utime(path, (time.time() - age,) * 2)
     build(source(0))  # used again
-    monkeypatch.setattr(builder, "_LIMIT", 3 * paths[0].stat().st_size)
+    monkeypatch.setattr(home, "_LIMIT", 3 * paths[0].stat().st_size)
     last = build(source(3))
     left = {p for p in private.iterdir() if p.suffix == last.suffix}
     assert left == {paths[0], paths[1], last}
@@ -236,20 +239,139 @@ def test_what_killed_compilers_have_left_is_removed(private):
     assert sorted(private.iterdir()) == sorted([path, path.with_suffix(".c")])
 
 
+# ---- libraries of parts
+
+EXPORTED = '__attribute__((visibility("default"))) int f(int x) {{ return {sum}; }}'
+
+
+def of_parts(*numbers, more=""):
+    """A library whose f(x) adds x + number of several parts, each with a function."""
+    header = f"{more}#define ADD(n) __attribute__((weak)) int add_##n(int x) {{ return x + n; }}\n"
+    parts = [Part(header, f"ADD({n})") for n in numbers]
+    declared = "".join(f"int add_{n}(int);" for n in numbers)
+    table = declared + EXPORTED.format(sum=" + ".join(f"add_{n}(x)" for n in numbers))
+    return Source((Part(header, table, alone=True), *parts))
+
+
+def compiled(commands):
+    """How many object files commands have made, and how many libraries."""
+    objects = sum("-c" in command for command in commands)
+    return objects, len(commands) - objects
+
+
+def test_parts_are_compiled_once_for_all_libraries(monkeypatch):
+    commands = compilations(monkeypatch)
+    paths = [build(of_parts(1, 2, 3)), build(of_parts(1, 2, 3))]
+    assert paths[0] == paths[1] and compiled(commands) == (2, 1)
+    commands.clear()
+    other = build(of_parts(3, 1))  # of both it has the object file of the first library
+    assert compiled(commands) == (1, 1)
+    commands.clear()
+    more = build(of_parts(2, 4))
+    assert compiled(commands) == (2, 1)
+    assert [call(path) for path in (paths[0], other, more)] == [9, 6, 8]
+
+
+def test_two_object_files_may_have_the_same_part(private):
+    build(of_parts(1, 2))
+    tools = builder._Tools((), (), ())
+    tools.object(of_parts(2).parts[1]).unlink()
+    build(of_parts(2, 3))  # compiles 2 again
+    assert call(build(of_parts(1, 2, 3))) == 9
+
+
+def test_file_systems_without_hard_links(monkeypatch, private):
+    def refused(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    commands = compilations(monkeypatch)
+    assert call(build(of_parts(1, 2))) == 5
+    assert call(build(of_parts(2, 3))) == 7  # of 2 there are two files
+    assert call(build(of_parts(1, 2, 3))) == 9
+    assert compiled(commands) == (5, 3)
+    assert not [p for p in private.iterdir() if p.name.startswith(".")]
+
+
+def test_flags_and_headers_have_object_files_of_their_own(monkeypatch):
+    commands = compilations(monkeypatch)
+    build(of_parts(1))
+    for again in ({"flags": ["-O0"]}, {}):
+        commands.clear()
+        build(of_parts(1, more="" if again else "/* another */\n"), **again)
+        assert compiled(commands) == (2, 1)
+    commands.clear()
+    source = of_parts(1)
+    parts = [source.parts[0], Part(source.parts[1].header, source.parts[1].text, ("-O0",))]
+    assert call(build(Source(tuple(parts)))) == 2
+    assert compiled(commands) == (1, 1)
+
+
+def test_long_parts_are_divided_between_the_cores(monkeypatch):
+    monkeypatch.setattr(builder, "_cores", lambda: 3)
+    commands = compilations(monkeypatch)
+    text = "__attribute__((weak)) int f{0}(int x) {{ return {1}; }}"
+    long = [text.format(k, "+".join(["x"] * builder._BATCH)) for k in range(8)]
+    declared = "".join(f"int f{k}(int);" for k in range(8))
+    table = Part("", declared + EXPORTED.format(sum="f0(x) + f7(x)"), alone=True)
+    path = build(Source((table, *(Part("", each) for each in long))))
+    assert compiled(commands) == (4, 1) and call(path) == 2 * builder._BATCH
+
+
+def test_an_error_of_a_part_stores_neither_it_nor_the_library(private):
+    source = of_parts(1)
+    broken = Part(source.parts[0].header, "int broken(void) { return undeclared; }", ("-O0",))
+    with pytest.raises(CompilerError, match=r"(?s)failed to compile .*undeclared.*PD_FUSE=1") as e:
+        build(Source((*source.parts, broken)))
+    named = next(word for word in str(e.value).split() if word.endswith(".c"))
+    assert "undeclared" in Path(named).read_text()
+    assert not [p for p in private.iterdir() if p.suffix == compilers.suffix()]
+    assert not [p for p in private.iterdir() if p.name.startswith(".")]
+    assert not builder._Tools((), (), ()).object(broken).exists()
+    assert call(build(source)) == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes on this platform")
+def test_an_object_file_of_others_is_refused():
+    build(of_parts(1))
+    builder._Tools((), (), ()).object(of_parts(1).parts[1]).chmod(0o666)
+    with pytest.raises(CompilerError, match="not private"):
+        build(of_parts(1, 2))
+
+
+def test_object_files_are_removed_with_the_libraries(monkeypatch, private):
+    build(of_parts(1, 2))
+    for path in private.iterdir():
+        os.utime(path, (0, 0))
+    monkeypatch.setattr(home, "_LIMIT", 1)
+    last = build(of_parts(3))
+    assert {p for p in private.iterdir() if p.suffix != ".c"} == {last}
+    assert call(build(of_parts(1, 2))) == 5
+
+
+# ---- several processes
+
 # Without all of the package, whose import takes longer than the rest.
 PROGRAM = """
 import os, sys, types
 sys.modules["pd_core"] = package = types.ModuleType("pd_core")
 package.__path__ = [sys.argv[2]]
 from pd_core.backend.fused.build import build
+from pd_core.backend.fused.parts import Part, Source
+texts = sys.argv[1].split(";;")
+parts = [Part("", text, alone=not k) for k, text in enumerate(texts)]
 print("ready", flush=True)
 sys.stdin.readline()
-print(build(sys.argv[1]), flush=True)
+print(build(Source(tuple(parts)) if len(parts) > 1 else texts[0]), flush=True)
 """
+FORMS = ["one source", "parts"]
 
 
-def started(number, **environment):
-    command = [sys.executable, "-c", PROGRAM, source(number), pd_core.__path__[0]]
+def started(number, form, **environment):
+    text = source(number)
+    if form == "parts":
+        text = ";;".join(f"{p.header}{p.text}" for p in of_parts(number).parts)
+    command = [sys.executable, "-c", PROGRAM, text, pd_core.__path__[0]]
     ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, **ends, env=os.environ | environment)
 
@@ -266,10 +388,11 @@ def slow_compiler(folder, log):
 
 
 @posix
-def test_processes_that_need_the_same_library_compile_it_once(tmp_path):
+@pytest.mark.parametrize("form", FORMS)
+def test_processes_that_need_the_same_library_compile_it_once(form, tmp_path):
     log = tmp_path / "log"
     named = {"PD_CC": slow_compiler(tmp_path, log)}
-    processes = [started(7, **named) for _ in range(3)]
+    processes = [started(7, form, **named) for _ in range(3)]
     for process in processes:
         assert process.stdout.readline() == "ready\n"
     for process in processes:  # all are imported: they begin together
@@ -277,24 +400,28 @@ def test_processes_that_need_the_same_library_compile_it_once(tmp_path):
         process.stdin.flush()
     paths = {process.communicate()[0].strip() for process in processes}
     assert len(paths) == 1 and call(paths.pop()) == 8
-    assert len(log.read_text().splitlines()) == 1
+    assert len(log.read_text().splitlines()) == (1 if form == "one source" else 3)
 
 
 @posix
-def test_a_killed_process_leaves_no_torn_library(tmp_path, private):
+@pytest.mark.parametrize("form", FORMS)
+def test_a_killed_process_leaves_no_torn_library(form, tmp_path, private):
     log, gate = tmp_path / "log", tmp_path / "gate"
     os.mkfifo(gate)
     named = {"PD_CC": slow_compiler(tmp_path, log), "PD_WAIT": str(gate)}
-    process = started(9, **named)
+    process = started(9, form, **named)
     process.stdin.write("go\n")
     process.stdin.flush()
     while not (log.exists() and log.read_text()):  # the compiler has been started
         assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert not [p for p in private.iterdir() if p.suffix == compilers.suffix()]
+    assert not [p for p in private.iterdir() if p.suffix in (compilers.suffix(), ".o")]
     gate.unlink()  # the next run does not wait
-    again = started(9, PD_CC=named["PD_CC"])
+    again = started(9, form, PD_CC=named["PD_CC"])
     path = again.communicate("go\n")[0].split()[-1]
     assert call(path) == 10
-    os.kill(int(log.read_text().splitlines()[0]), signal.SIGKILL)  # the first compiler still waits
+    first = log.read_text().splitlines()[: 1 if form == "one source" else 2]
+    for process_id in first:  # they still wait
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(process_id), signal.SIGKILL)
