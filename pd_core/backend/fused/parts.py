@@ -9,6 +9,7 @@ from pathlib import Path
 # Tiles of products are in registers, and products and sums may be one instruction. What they do
 # not need of -O3 takes as long again.
 PRODUCTS = ("-O3", "-fno-tree-vectorize", "-fno-unswitch-loops", "-ffp-contract=fast")
+LOOPS = ("-O3",)  # loops over time run 5 % faster
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def source(
     """
     header = _header()
     parts = [Part("", _base()), Part(header + loops, table, alone=True)]
-    parts += [Part(header + loops, text) for text in dict.fromkeys(functions)]
+    flags = LOOPS if loops else ()
+    parts += [Part(header + loops, text, flags) for text in dict.fromkeys(functions)]
     if "turned" in products:
         parts.append(Part(header, _read("matrices.c"), PRODUCTS))
     if "vectors" in products:
