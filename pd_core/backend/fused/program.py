@@ -18,6 +18,7 @@ from ..lowering import Lowered
 from . import fusion
 from .build import build, toolchain
 from .home import keep, kept, library
+from .onednn import kernels
 from .parts import Source
 from .recurrences import scans
 
@@ -42,7 +43,11 @@ class Fuser:
 
 _LARGEST = 1 << 24  # bytes of a model, beyond which it is not kept
 # in the order in which they choose their operators
-FUSERS: list[Fuser] = [Fuser(scans.fuse), Fuser(fusion.fuse)]
+FUSERS: list[Fuser] = [
+    Fuser(kernels.fuse, kernels.options),
+    Fuser(scans.fuse),
+    Fuser(fusion.fuse),
+]
 
 
 def fuse(lowered: Lowered, equal: Equal) -> tuple[bytes, list[Path]]:

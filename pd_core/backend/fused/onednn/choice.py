@@ -1,0 +1,92 @@
+"""Which convolutions of a program are computed by oneDNN."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....graph.node import Node
+from ....graph.variable import Variable, static
+from ...passes.context import Context
+
+CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "ConvInputGrad", "ConvFilterGrad"})
+
+
+class Geometry(NamedTuple):
+    """What a convolution and its gradients have in common."""
+
+    channels: int
+    filters: int
+    group: int
+    image: tuple[int, ...]
+    result: tuple[int, ...]
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes of an operator."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in self._asdict().items()}
+
+
+def chosen(nodes: Sequence[Node], context: Context) -> dict[Node, Geometry]:
+    """Return the geometry of each convolution, or gradient, that is computed by oneDNN."""
+    found = {}
+    for node in nodes:
+        if node.op_type in CONVOLUTIONS and node.domain in ("", "pd"):
+            geometry = geometry_of(node)
+            if geometry is not None and _is_faster(node, geometry, context):
+                found[node] = geometry
+    return found
+
+
+def _is_faster(node, geometry, context):
+    n = context.size(node.inputs[0].dims[0], default=1)
+    return n is not None
+
+
+def _parts_of(node: Node) -> tuple[Variable, Variable, Variable]:
+    """The image, the filters, and the result of the convolution that a node is, or a gradient of."""
+    inputs = node.inputs
+    if node.op_type == "Conv":
+        return inputs[0], inputs[1], node.outputs[0]
+    if node.op_type == "ConvTranspose":
+        return node.outputs[0], inputs[1], inputs[0]
+    if node.op_type == "ConvInputGrad":
+        w, dy, x = inputs
+        return x, w, dy
+    x, dy, w = inputs
+    return x, w, dy
+
+
+def geometry_of(node: Node) -> Geometry | None:
+    """Return the geometry of a convolution of images [N, C, H, W]; None if a size is unknown."""
+    x, w, y = _parts_of(node)
+    a = node.attributes
+    if x.rank != 4 or w.rank != 4 or y.rank != 4 or {x.dtype, w.dtype} != {np.dtype(np.float32)}:
+        return None
+    sizes = [*w.dims, *x.dims[1:], *y.dims[1:]]
+    if not all(isinstance(d, int) for d in sizes) or min(sizes) < 1:
+        return None
+    if a.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        return None
+    filters, channels = int(w.dims[0]), int(x.dims[1])
+    geometry = Geometry(
+        channels,
+        filters,
+        int(a.get("group", 1)),
+        static(x.dims[2:]),
+        static(y.dims[2:]),
+        static(w.dims[2:]),
+        tuple(a.get("strides") or (1, 1)),
+        tuple(a.get("dilations") or (1, 1)),
+        tuple(a.get("pads") or (0, 0, 0, 0)),
+    )
+    return geometry if _fits(geometry) else None
+
+
+def _fits(g):
+    """Whether the windows of the image give just this result."""
+    axes = zip(g.image, g.result, g.window, g.strides, g.dilations, g.pads, g.pads[2:], strict=False)
+    return all((s + p + q - (k - 1) * d - 1) // t + 1 == r for s, r, k, t, d, p, q in axes)

@@ -1,0 +1,136 @@
+"""Pooling of images whose channels come last, by windows that lie side by side."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....graph.node import Node, apply
+from ....graph.variable import Inputs, Variable, constant, static
+from ...passes.relu import masked
+from .images import LastOf
+
+POOLS = frozenset(
+    {
+        *("MaxPool", "TiedMaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"),
+        *("MaxPoolGrad", "AveragePoolGrad"),
+    }
+)
+_MOST = 25  # cells of a window, each of which is a Slice
+
+
+def pooled(node: Node, inputs: Inputs, last_of: LastOf) -> Variable | None:
+    """Return a pooling or its gradient; None for windows that overlap, or leave pixels out."""
+    is_grad = node.op_type.endswith("Grad")
+    window = _window_of(node, inputs[0], node.inputs[-1] if is_grad else node.outputs[0])
+    if window is None or len(node.outputs) > 1:
+        return None
+    if "Average" in node.op_type:
+        return _mean_grad(node, last_of(inputs[-1]), window) if is_grad else _mean(
+            last_of(inputs[0]), window
+        )
+    if math.prod(window) > _MOST:
+        return None
+    if not is_grad:
+        cells = _cells(last_of(inputs[0]), window)
+        return cells[0] if len(cells) == 1 else apply("Max", *cells, known=cells[0].dims)
+    x, y, dy = map(last_of, inputs)
+    return _max_grad(x, y, dy, window, node.attributes.get("ties", "first") == "all")
+
+
+def _window_of(node, image, result):
+    """The sizes of windows that are tiles of the image."""
+    sizes = [*image.dims[1:], *result.dims[1:]]
+    if image.rank != 4 or image.dtype != np.float32 or not all(isinstance(d, int) for d in sizes):
+        return None
+    image, result = static(image.dims[2:]), static(result.dims[2:])
+    if node.op_type.startswith("Global"):
+        return image
+    a = node.attributes
+    window = tuple(a["kernel_shape"])
+    strides = tuple(a.get("strides") or (1, 1))
+    if any(a.get("pads") or ()) or a.get("auto_pad", "NOTSET") != "NOTSET":
+        return None
+    axes = zip(window, strides, image, result, strict=True)
+    tiles = all(k * r == size and (s == k or r == 1) for k, s, size, r in axes)
+    dilated = any(d != 1 for d in a.get("dilations") or ())
+    return window if tiles and not dilated else None
+
+
+def _split(x: Variable, window: Sequence[int]) -> Variable:
+    """x [N, H, W, C] as [N, H / k, k, W / l, l, C]."""
+    n, height, width, channels = x.dims
+    down, across = window
+    dims = (n, height // down, down, width // across, across, channels)
+    return apply("Reshape", x, np.array([-1, *dims[1:]]), known=dims)
+
+
+def _cells(x: Variable, window: Sequence[int]) -> list[Variable]:
+    """The pixels [N, H / k, W / l, C] at each place of the windows."""
+    n, height, width, channels = x.dims
+    dims = (n, height // window[0], width // window[1], channels)
+    end, axes, steps = np.array([height, width]), np.array([1, 2]), np.array(window)
+    return [
+        apply("Slice", x, np.array([y, z]), end, axes, steps, known=dims)
+        for y in range(window[0])
+        for z in range(window[1])
+    ]
+
+
+def _joined(cells: Sequence[Variable], window: Sequence[int]) -> Variable:
+    """The image of the pixels at each place of the windows."""
+    n, height, width, channels = cells[0].dims
+    down, across = window
+    wide = (n, height, 1, width, 1, channels)
+    parts = [apply("Reshape", c, np.array([-1, *wide[1:]]), known=wide) for c in cells]
+    rows = []
+    for k in range(down):
+        row = parts[k * across : (k + 1) * across]
+        dims = (n, height, 1, width, across, channels)
+        rows.append(apply("Concat", *row, axis=4, known=dims))
+    whole = apply("Concat", *rows, axis=2, known=(n, height, down, width, across, channels))
+    dims = (n, height * down, width * across, channels)
+    return apply("Reshape", whole, np.array([-1, *dims[1:]]), known=dims)
+
+
+def _mean(x, window):
+    n, height, width, channels = x.dims
+    dims = (n, height // window[0], width // window[1], channels)
+    if dims[1:3] == (1, 1):
+        return apply("ReduceMean", x, np.array([1, 2]), keepdims=1, known=dims)
+    return apply("ReduceMean", _split(x, window), np.array([2, 4]), keepdims=0, known=dims)
+
+
+def _mean_grad(node, dy, window):
+    n, height, width, channels = dy.dims
+    down, across = window
+    share = dy * constant(1 / math.prod(window), np.float32)
+    wide = (n, height, 1, width, 1, channels)
+    share = apply("Reshape", share, np.array([-1, *wide[1:]]), known=wide)
+    dims = (n, height, down, width, across, channels)
+    target = np.array([1, height, down, width, across, channels])
+    spread = apply("Expand", share, target, known=dims)
+    dims = (n, height * down, width * across, channels)
+    return apply("Reshape", spread, np.array([-1, *dims[1:]]), known=dims)
+
+
+def _max_grad(x, y, dy, window, all_ties):
+    """dy at the largest element of each window: the first of equal ones, or all of them.
+
+    The last NaN of a window is its largest, or all of them are.
+    """
+    cells = _cells(x, window)
+    parts, left = _shares([apply("Equal", c, y, known=c.dims) for c in cells], dy, all_ties)
+    last = [apply("IsNaN", c) for c in reversed(cells)]  # none of which is equal to y
+    more, _ = _shares(last, left, all_ties)
+    parts = [a + b for a, b in zip(parts, reversed(more), strict=True)]
+    return _joined(parts, window)
+
+
+def _shares(winners, dy, all_ties):
+    """dy where each mask holds, and what is left; unless `all_ties` only the first mask gets it."""
+    parts = []
+    for mask in winners:
+        parts.append(masked(mask, dy))
+        dy = dy if all_ties else dy - parts[-1]
+    return parts, dy
