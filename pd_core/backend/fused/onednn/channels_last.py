@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....graph.node import Node, ancestors, apply, composite
+from ....graph.node import Node, apply, composite
 from ....graph.rewrite import rewrite
 from ....graph.variable import Inputs, Variable
 from ...passes.context import Context, Outputs
@@ -20,17 +20,16 @@ from .pooling import POOLS, pooled
 
 def channels_last(targets: Sequence[Variable], context: Context) -> list[Variable]:
     """Return the targets with convolutions by oneDNN where these are faster."""
-    found = chosen(ancestors(targets), context)
-    if not found:
-        return list(targets)
-    return rewrite(targets, _Layout(found).rule)
+    context = context.before(targets)
+    found = chosen(context.order, context)
+    return rewrite(targets, _Layout(found, context).rule) if found else list(targets)
 
 
 class _Layout:
     """One walk; `images` are images with channels last by the plain ones that they stand for."""
 
-    def __init__(self, found: dict[Node, Geometry]):
-        self.found = found
+    def __init__(self, found: dict[Node, Geometry], context: Context):
+        self.found, self.uses = found, context.uses
         self.images: dict[Variable, Variable] = {}
 
     def rule(self, node: Node, inputs: Inputs) -> Outputs:
@@ -43,6 +42,8 @@ class _Layout:
         images = [self.images.get(x) for x in inputs]
         if all(image is None for image in images):
             return None
+        if node.op_type == "Relu" and self._is_of_convolution(node, images[0]):
+            return self._plain(_with_relu(images[0]))
         if node.op_type in POINTWISE:
             return self._plain(pointwise(node, images, inputs, self.last))
         if node.op_type in POOLS:
@@ -75,7 +76,7 @@ class _Layout:
             x, w, *bias = inputs
             parts = [self.last(x), w, *(b for b in bias if b is not None)]
             op_type = "ConvLast" if len(parts) == 2 else "ConvLastBias"
-            return self._plain(_operator(op_type, geometry, *parts, dims=result))
+            return self._plain(_operator(op_type, geometry, *parts, dims=result, relu=0))
         if node.op_type == "ConvInputGrad":
             w, dy, _ = inputs
             image = (dy.dims[0], *image[1:])
@@ -85,6 +86,12 @@ class _Layout:
         for b in bias:
             y = y if b is None else apply("Add", y, b, known=image)
         return self._plain(y)
+
+    def _is_of_convolution(self, node, image):
+        """Whether a relu alone reads a convolution."""
+        conv = image.node
+        is_conv = conv is not None and conv.domain == DOMAIN and conv.attributes.get("relu") == 0
+        return is_conv and self.uses[node.inputs[0]] == 1
 
     def _reduced(self, node, inputs):
         y = reduced(node, self.images[inputs[0]], inputs)
@@ -116,6 +123,16 @@ class _Layout:
         dims = (*x.dims[:3], node.outputs[0].dims[1])
         return self._plain(apply("Slice", x, start, end, np.array([3]), known=dims))
 
+    def _split(self, node, inputs):
+        """A Split along the channels; None for others."""
+        if node.attributes.get("axis", 0) not in (1, -3):
+            return None
+        x = self.images[inputs[0]]
+        known = [(*x.dims[:3], y.dims[1]) for y in node.outputs]
+        attributes = {k: v for k, v in node.attributes.items() if k != "axis"}
+        parts = apply("Split", x, *inputs[1:], axis=3, outputs=len(known), known=known, **attributes)
+        return [self._plain(part)[0] for part in (parts if len(known) > 1 else [parts])]
+
     def _shape(self, node, inputs):
         """The shape of a plain image that is not made for it."""
         if node.attributes:
@@ -127,12 +144,19 @@ class _Layout:
         return (apply("Size", self.images[inputs[0]]),)
 
 
-def _operator(op_type, geometry, *inputs, dims):
+def _operator(op_type, geometry, *inputs, dims, **attributes):
     """One of oneDNN's operators."""
     types = [(tuple(dims), np.dtype(np.float32))]
-    return composite(
-        op_type, *inputs, types=types, domain=DOMAIN, rank=4, **geometry.attributes()
-    )
+    attributes |= geometry.attributes()
+    return composite(op_type, *inputs, types=types, domain=DOMAIN, rank=4, **attributes)
+
+
+def _with_relu(image):
+    """A convolution with its relu."""
+    conv = image.node
+    attributes = {**conv.attributes, "relu": 1}
+    types = [(tuple(image.dims), image.dtype)]
+    return composite(conv.op_type, *conv.inputs, types=types, domain=DOMAIN, **attributes)
 
 
 _SPECIAL = {
@@ -141,6 +165,7 @@ _SPECIAL = {
     "BatchNorm": _Layout._normalized,
     "Concat": _Layout._concatenated,
     "Slice": _Layout._sliced,
+    "Split": _Layout._split,
     "Shape": _Layout._shape,
     "Size": _Layout._size,
 }

@@ -34,7 +34,7 @@ typedef struct { /* the parts of a number of images: the first `longer` have one
 } Division;
 
 typedef struct { /* a node */
-  int what, rank;
+  int what, rank, relu;
   int64_t group, geometry[4][AXES]; /* strides, dilations beyond 1, padding before and after */
   int64_t image[AXES], result[AXES], channels, filters, window[AXES];
   Engine *engine;
@@ -252,6 +252,12 @@ static int run_plan(Run *r, size_t k, Stream *stream) {
   }
   if (!error) error = dnnl_primitive_execute(p->primitive, stream, count, a);
   remove_all(a, count);
+  if (!error && n->relu) { /* oneDNN's own makes NaN 0 */
+    float *y = (float *)r->data[Y] + first * elements_of(n, Y, 1);
+    const int64_t elements = elements_of(n, Y, p->images);
+#pragma omp simd
+    for (int64_t j = 0; j < elements; j++) y[j] = y[j] < 0 ? 0 : y[j];
+  }
   return error;
 }
 static void run_part(void *state, size_t k) {
@@ -406,11 +412,13 @@ static Status *ints(const Info *info, const char *name, int64_t *values, size_t 
   return found == count ? 0 : failure("oneDNN: a convolution with attributes that do not fit");
 }
 static Status *read_node(Node *n, const Info *info) {
-  int64_t rank, pads[2 * AXES];
+  int64_t rank, relu = 0, pads[2 * AXES];
   TRY(attribute_int(info, "rank", &rank));
   if (rank < 3 || rank > RANK) return failure("oneDNN: images have 1 to 3 axes");
   const size_t axes = (size_t)rank - 2;
   n->rank = (int)rank;
+  if (n->what == CONVOLVE) TRY(attribute_int(info, "relu", &relu));
+  n->relu = relu != 0;
   TRY(attribute_int(info, "group", &n->group));
   TRY(attribute_int(info, "channels", &n->channels));
   TRY(attribute_int(info, "filters", &n->filters));

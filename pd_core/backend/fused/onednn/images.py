@@ -26,12 +26,18 @@ _WHOLE = ([2, 3], [0, 2, 3], [0, 1, 2, 3], [1])  # axes whose sums have their el
 def to_last(x: Variable) -> Variable:
     """Return a plain image with its channels last."""
     n, channels, height, width = x.dims
-    return apply("Transpose", x, perm=TO_LAST, known=(n, height, width, channels))
+    return _turned(x, TO_LAST, (n, height, width, channels), channels)
 
 
 def to_plain(x: Variable) -> Variable:
     """Return an image whose channels are last as a plain one."""
-    return apply("Transpose", x, perm=TO_PLAIN, known=plain_dims(x.dims))
+    return _turned(x, TO_PLAIN, plain_dims(x.dims), x.dims[3])
+
+
+def _turned(x, order, dims, channels):
+    if channels == 1 and all(isinstance(d, int) for d in dims[1:]):  # the same elements in order
+        return apply("Reshape", x, np.array([-1, *dims[1:]]), known=dims)
+    return apply("Transpose", x, perm=order, known=dims)
 
 
 def plain_dims(dims: Sequence[Dim]) -> tuple[Dim, ...]:

@@ -32,8 +32,10 @@ def pooled(node: Node, inputs: Inputs, last_of: LastOf) -> Variable | None:
     if math.prod(window) > _MOST:
         return None
     if not is_grad:
-        cells = _cells(last_of(inputs[0]), window)
-        return cells[0] if len(cells) == 1 else apply("Max", *cells, known=cells[0].dims)
+        largest, *others = _cells(last_of(inputs[0]), window)
+        for cell in others:  # one by one: together they are a fused kernel
+            largest = apply("Max", largest, cell, known=cell.dims)
+        return largest
     x, y, dy = map(last_of, inputs)
     return _max_grad(x, y, dy, window, node.attributes.get("ties", "first") == "all")
 
@@ -67,14 +69,17 @@ def _split(x: Variable, window: Sequence[int]) -> Variable:
 
 def _cells(x: Variable, window: Sequence[int]) -> list[Variable]:
     """The pixels [N, H / k, W / l, C] at each place of the windows."""
-    n, height, width, channels = x.dims
-    dims = (n, height // window[0], width // window[1], channels)
-    end, axes, steps = np.array([height, width]), np.array([1, 2]), np.array(window)
-    return [
-        apply("Slice", x, np.array([y, z]), end, axes, steps, known=dims)
-        for y in range(window[0])
-        for z in range(window[1])
-    ]
+    rows = [_every(x, 1, k, window[0]) for k in range(window[0])]
+    return [_every(row, 2, k, window[1]) for row in rows for k in range(window[1])]
+
+
+def _every(x, axis, start, step):
+    """Each step-th element along an axis: a view inside of fused kernels."""
+    if step == 1:
+        return x
+    dims = tuple([d // step if k == axis else d for k, d in enumerate(x.dims)])
+    bounds = (np.array([v]) for v in (start, x.dims[axis], axis, step))
+    return apply("Slice", x, *bounds, known=dims)
 
 
 def _joined(cells: Sequence[Variable], window: Sequence[int]) -> Variable:
