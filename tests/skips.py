@@ -20,6 +20,7 @@ EXPECTED = (
     "there is no Graphviz here",
     "there is no transformers here",
     "there is no C compiler here",
+    "there is no oneDNN here",
     "there are no headers of Python here",
     "there is no compiler of C or C\\+\\+ here",
     "this ONNX Runtime has no shared library to link with",

@@ -15,6 +15,7 @@ from collections import Counter
 
 from onnx import helper
 
+from ..backend.fused import onednn
 from ..backend.fused.compilers import compiler, why_not
 from ..onnx.importing import ImportedModel
 from ..run.session import fresh
@@ -78,11 +79,17 @@ def _describe(options):
             print(f"{what}  {i.name}: {_type(i)}")
     counts = Counter(node.op_type for node in f.graph.node)
     print("operators  " + ", ".join(f"{n} {op}" for op, n in sorted(counts.items())))
-    print(
-        f"fused kernels  {f'no: {why_not()}' if why_not() else f'with PD_FUSE=1, by {compiler()}'}"
-    )
+    print(f"fused kernels  {_kernels()}")
     print()
     print(f.summary())
+
+
+def _kernels():
+    if why_not():
+        return f"no: {why_not()}"
+    missing = onednn.why_not()
+    convolutions = f"convolutions not by oneDNN: {missing}" if missing else "convolutions by oneDNN"
+    return f"with PD_FUSE=1, by {compiler()}; {convolutions}"
 
 
 def _inputs(f: ImportedModel):

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 
 import numpy as np
 
+from ..backend.fused import onednn
 from ..graph.errors import GraphError
 from ..graph.update import Update
 from ..graph.variable import Variable
@@ -227,7 +228,8 @@ class SessionExchange:
         plan = self._plans.get(step)
         if plan is None:
             updates = self._empty or updates
-            rounding = f"fused={session.fused}"
+            by_onednn = session.fused and onednn.active()
+            rounding = f"fused={session.fused}, oneDNN={by_onednn}"
             plan = Plan(process, updates, gradients, fed, self._own, rounding, self.errors)
             self._plans[step] = plan
         if self.is_local:

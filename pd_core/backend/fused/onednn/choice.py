@@ -9,6 +9,7 @@ from ....graph.node import Node
 from ....graph.variable import Variable, static
 from ...passes.context import Context
 
+_IMAGES = 8  # of fewer, parts are few, where the runtime divides an image, too
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "ConvInputGrad", "ConvFilterGrad"})
 
 
@@ -36,14 +37,15 @@ def chosen(nodes: Sequence[Node], context: Context) -> dict[Node, Geometry]:
     for node in nodes:
         if node.op_type in CONVOLUTIONS and node.domain in ("", "pd"):
             geometry = geometry_of(node)
-            if geometry is not None and _is_faster(node, geometry, context):
+            n = context.size(_parts_of(node)[2].dims[0], default=_IMAGES)
+            if geometry is not None and n is not None and is_faster(node, geometry, n):
                 found[node] = geometry
     return found
 
 
-def _is_faster(node, geometry, context):
-    n = context.size(node.inputs[0].dims[0], default=1)
-    return n is not None
+def is_faster(node: Node, g: Geometry, n: int) -> bool:
+    """Return whether oneDNN computes a convolution, or gradient, of n images faster."""
+    return n >= _IMAGES
 
 
 def _parts_of(node: Node) -> tuple[Variable, Variable, Variable]:
