@@ -20,7 +20,7 @@ from .bound import Bound
 from .devices import device as find_device
 from .fallbacks import count_fallbacks
 from .fused import onednn
-from .fused.onednn.channels_last import channels_last
+from .fused.onednn.channels_last import channels_last, channels_last_exactly
 from .fused.program import fuse, member_of
 from .graph_optimizers import unwanted_optimizers
 from .layout import position_major
@@ -144,7 +144,7 @@ class OrtBackend:
         self.device, self.memory = found.name, found.memory
         chosen: tuple[Pass, ...] = () if exact_convolutions else (position_major,)
         if fused and onednn.active():
-            chosen = (channels_last, *chosen)
+            chosen = (channels_last_exactly if exact_convolutions else channels_last,)
         self.layouts: tuple[Pass, ...] = (*CPU_KERNELS, *chosen, *CPU_GRADIENTS)
         if self.device != "cpu":
             self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()

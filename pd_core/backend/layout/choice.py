@@ -29,8 +29,11 @@ class Choice(NamedTuple):
     gain: float = 0.0
 
 
-def choices(nodes: Sequence[Node], context: Context) -> dict[tuple, Choice]:
-    """Return the choice for each convolution, by `key_of`, that is not left as it is."""
+def choices(nodes: Sequence[Node], context: Context, least: int = 0) -> dict[tuple, Choice]:
+    """Return the choice for each convolution, by `key_of`, that is not left as it is.
+
+    With `least` they are those of so many channels, and filters, for Winograd's filtering alone.
+    """
     trained = {node.inputs[2] for node in nodes if node.op_type == "ConvFilterGrad"}
     found = {}
     for node in nodes:
@@ -38,9 +41,13 @@ def choices(nodes: Sequence[Node], context: Context) -> dict[tuple, Choice]:
         if parts is not None:
             x, w, y = parts
             choice = _choice(node, x, w, y, w in trained, context)
-            if choice is not None:
+            if choice is not None and (not least or _is_wide(choice, w, least)):
                 found[key_of(node)] = choice
     return found if any(c.form == "winograd" for c in found.values()) else {}
+
+
+def _is_wide(choice, w, least):
+    return choice.form == "winograd" and min(w.dims[:2]) >= least
 
 
 def key_of(node: Node) -> tuple:

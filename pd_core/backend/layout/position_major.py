@@ -20,12 +20,13 @@ from .pooling import POOLS, Pooling
 from .winograd import Winograd
 
 
-def position_major(targets: Sequence[Variable], context: Context) -> list[Variable]:
+def position_major(targets: Sequence[Variable], context: Context, least: int = 0) -> list[Variable]:
     """Return the targets with convolutions, and what lies between them, on rows of pixels.
 
-    They are returned as they are where converting images costs more than convolutions gain.
+    They are returned as they are where converting images costs more than convolutions gain. Above
+    0, `least` are channels from which filters gain by Winograd's filtering; all others are left.
     """
-    found = choices(ancestors(targets), context)
+    found = choices(ancestors(targets), context, least)
     if not found:
         return list(targets)
     layout = _Layout(found, context)

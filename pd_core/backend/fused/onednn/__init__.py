@@ -1,5 +1,6 @@
 """Convolutions by oneDNN as custom operators, where its package is installed."""
 
-from .package import active, library, why_not
+from . import package
+from .package import active, why_not
 
-__all__ = ["active", "library", "why_not"]
+__all__ = ["active", "package", "why_not"]

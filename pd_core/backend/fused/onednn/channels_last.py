@@ -10,16 +10,27 @@ import numpy as np
 from ....graph.node import Node, apply, composite
 from ....graph.rewrite import rewrite
 from ....graph.variable import Inputs, Variable
+from ...layout import position_major
 from ...passes.context import Context, Outputs
 from ...passes.normalization import elements_of_channel
-from .choice import CONVOLUTIONS, Geometry, chosen
+from .choice import CONVOLUTIONS, WINOGRAD, Geometry, chosen
 from .images import POINTWISE, batch_norm, pointwise, reduced, to_last, to_plain
 from .kernels import DOMAIN
 from .pooling import POOLS, pooled
 
 
 def channels_last(targets: Sequence[Variable], context: Context) -> list[Variable]:
-    """Return the targets with convolutions by oneDNN where these are faster."""
+    """Return the targets with each convolution by what is faster: oneDNN, or Winograd's filtering.
+
+    Where oneDNN computes none, the latter chooses among all, as without oneDNN.
+    """
+    if not chosen(context.before(targets).order, context):
+        return position_major(targets, context)
+    return channels_last_exactly(position_major(targets, context, least=WINOGRAD), context)
+
+
+def channels_last_exactly(targets: Sequence[Variable], context: Context) -> list[Variable]:
+    """Return the targets with convolutions by oneDNN where these are faster than the runtime's."""
     context = context.before(targets)
     found = chosen(context.order, context)
     return rewrite(targets, _Layout(found, context).rule) if found else list(targets)
@@ -68,7 +79,9 @@ class _Layout:
     def _convolution(self, node, inputs, geometry):
         if node.op_type == "ConvFilterGrad":
             x, dy, w = inputs
-            return (_operator("ConvLastFilterGrad", geometry, self.last(x), self.last(dy), dims=w.dims),)
+            return (
+                _operator("ConvLastFilterGrad", geometry, self.last(x), self.last(dy), dims=w.dims),
+            )
         n = inputs[0].dims[0]
         result = (n, *geometry.result, geometry.filters)
         image = (n, *geometry.image, geometry.channels)
@@ -80,7 +93,9 @@ class _Layout:
         if node.op_type == "ConvInputGrad":
             w, dy, _ = inputs
             image = (dy.dims[0], *image[1:])
-            return self._plain(_operator("ConvLastInputGrad", geometry, w, self.last(dy), dims=image))
+            return self._plain(
+                _operator("ConvLastInputGrad", geometry, w, self.last(dy), dims=image)
+            )
         x, w, *bias = inputs  # ConvTranspose: the gradient of a convolution's image
         y = _operator("ConvLastInputGrad", geometry, w, self.last(x), dims=image)
         for b in bias:
@@ -130,7 +145,9 @@ class _Layout:
         x = self.images[inputs[0]]
         known = [(*x.dims[:3], y.dims[1]) for y in node.outputs]
         attributes = {k: v for k, v in node.attributes.items() if k != "axis"}
-        parts = apply("Split", x, *inputs[1:], axis=3, outputs=len(known), known=known, **attributes)
+        parts = apply(
+            "Split", x, *inputs[1:], axis=3, outputs=len(known), known=known, **attributes
+        )
         return [self._plain(part)[0] for part in (parts if len(known) > 1 else [parts])]
 
     def _shape(self, node, inputs):

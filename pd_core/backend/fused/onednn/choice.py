@@ -1,4 +1,8 @@
-"""Which convolutions of a program are computed by oneDNN."""
+"""Which convolutions of a program are computed by oneDNN.
+
+The limits are measurements on one core with AVX2, of stacks of four convolutions of 3 x 3 with all
+gradients: see docs/fused.md. Nothing is timed at run time, so that results repeat.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,7 +13,9 @@ from ....graph.node import Node
 from ....graph.variable import Variable, static
 from ...passes.context import Context
 
+WINOGRAD = 64  # channels from which Winograd's filtering takes less time than oneDNN
 _IMAGES = 8  # of fewer, parts are few, where the runtime divides an image, too
+_GROUPED = 8  # channels of a group, and filters; for fewer, oneDNN has no kernels of its own
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "ConvInputGrad", "ConvFilterGrad"})
 
 
@@ -38,18 +44,20 @@ def chosen(nodes: Sequence[Node], context: Context) -> dict[Node, Geometry]:
         if node.op_type in CONVOLUTIONS and node.domain in ("", "pd"):
             geometry = geometry_of(node)
             n = context.size(_parts_of(node)[2].dims[0], default=_IMAGES)
-            if geometry is not None and n is not None and is_faster(node, geometry, n):
+            if geometry is not None and n is not None and is_faster(geometry, n):
                 found[node] = geometry
     return found
 
 
-def is_faster(node: Node, g: Geometry, n: int) -> bool:
-    """Return whether oneDNN computes a convolution, or gradient, of n images faster."""
-    return n >= _IMAGES
+def is_faster(g: Geometry, n: int) -> bool:
+    """Return whether oneDNN computes convolutions of n images, and their gradients, faster."""
+    depthwise = g.group == g.channels == g.filters
+    wide = min(g.channels, g.filters) >= _GROUPED * g.group
+    return n >= _IMAGES and (g.group == 1 or depthwise or wide)
 
 
 def _parts_of(node: Node) -> tuple[Variable, Variable, Variable]:
-    """The image, the filters, and the result of the convolution that a node is, or a gradient of."""
+    """The image, filters and result of the convolution that a node is, or is a gradient of."""
     inputs = node.inputs
     if node.op_type == "Conv":
         return inputs[0], inputs[1], node.outputs[0]
@@ -90,5 +98,7 @@ def geometry_of(node: Node) -> Geometry | None:
 
 def _fits(g):
     """Whether the windows of the image give just this result."""
-    axes = zip(g.image, g.result, g.window, g.strides, g.dilations, g.pads, g.pads[2:], strict=False)
+    axes = zip(
+        g.image, g.result, g.window, g.strides, g.dilations, g.pads, g.pads[2:], strict=False
+    )
     return all((s + p + q - (k - 1) * d - 1) // t + 1 == r for s, r, k, t, d, p, q in axes)

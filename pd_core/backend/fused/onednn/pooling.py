@@ -26,8 +26,10 @@ def pooled(node: Node, inputs: Inputs, last_of: LastOf) -> Variable | None:
     if window is None or len(node.outputs) > 1:
         return None
     if "Average" in node.op_type:
-        return _mean_grad(node, last_of(inputs[-1]), window) if is_grad else _mean(
-            last_of(inputs[0]), window
+        return (
+            _mean_grad(node, last_of(inputs[-1]), window)
+            if is_grad
+            else _mean(last_of(inputs[0]), window)
         )
     if math.prod(window) > _MOST:
         return None
