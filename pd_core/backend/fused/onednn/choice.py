@@ -77,7 +77,7 @@ def geometry_of(node: Node) -> Geometry | None:
     if x.rank != 4 or w.rank != 4 or y.rank != 4 or {x.dtype, w.dtype} != {np.dtype(np.float32)}:
         return None
     sizes = [*w.dims, *x.dims[1:], *y.dims[1:]]
-    if not all(isinstance(d, int) for d in sizes) or min(sizes) < 1:
+    if any(isinstance(d, str) or d < 1 for d in sizes):
         return None
     if a.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....graph.node import Node, apply
-from ....graph.variable import Inputs, Variable, constant, static
+from ....graph.variable import Dim, Inputs, Variable, constant, static
 from ...passes.relu import masked
 from .images import LastOf
 
@@ -26,11 +26,8 @@ def pooled(node: Node, inputs: Inputs, last_of: LastOf) -> Variable | None:
     if window is None or len(node.outputs) > 1:
         return None
     if "Average" in node.op_type:
-        return (
-            _mean_grad(node, last_of(inputs[-1]), window)
-            if is_grad
-            else _mean(last_of(inputs[0]), window)
-        )
+        x = last_of(inputs[-1])
+        return _mean_grad(x, window) if is_grad else _mean(x, window)
     if math.prod(window) > _MOST:
         return None
     if not is_grad:
@@ -61,12 +58,9 @@ def _window_of(node, image, result):
     return window if tiles and not dilated else None
 
 
-def _split(x: Variable, window: Sequence[int]) -> Variable:
-    """x [N, H, W, C] as [N, H / k, k, W / l, l, C]."""
-    n, height, width, channels = x.dims
-    down, across = window
-    dims = (n, height // down, down, width // across, across, channels)
-    return apply("Reshape", x, np.array([-1, *dims[1:]]), known=dims)
+def _reshaped(x: Variable, *dims: Dim) -> Variable:
+    """x with these sizes, the first of which takes what remains."""
+    return apply("Reshape", x, np.array([-1, *static(dims[1:])]), known=dims)
 
 
 def _cells(x: Variable, window: Sequence[int]) -> list[Variable]:
@@ -79,46 +73,44 @@ def _every(x, axis, start, step):
     """Each step-th element along an axis: a view inside of fused kernels."""
     if step == 1:
         return x
-    dims = tuple([d // step if k == axis else d for k, d in enumerate(x.dims)])
+    (size,) = static(x.dims[axis : axis + 1])
+    dims = (*x.dims[:axis], size // step, *x.dims[axis + 1 :])
     bounds = (np.array([v]) for v in (start, x.dims[axis], axis, step))
     return apply("Slice", x, *bounds, known=dims)
 
 
 def _joined(cells: Sequence[Variable], window: Sequence[int]) -> Variable:
     """The image of the pixels at each place of the windows."""
-    n, height, width, channels = cells[0].dims
+    n, channels = cells[0].dims[0], cells[0].dims[3]
+    height, width = static(cells[0].dims[1:3])
     down, across = window
-    wide = (n, height, 1, width, 1, channels)
-    parts = [apply("Reshape", c, np.array([-1, *wide[1:]]), known=wide) for c in cells]
+    parts = [_reshaped(c, n, height, 1, width, 1, channels) for c in cells]
     rows = []
     for k in range(down):
-        row = parts[k * across : (k + 1) * across]
-        dims = (n, height, 1, width, across, channels)
-        rows.append(apply("Concat", *row, axis=4, known=dims))
+        row, wide = parts[k * across : (k + 1) * across], (n, height, 1, width, across, channels)
+        rows.append(apply("Concat", *row, axis=4, known=wide))
     whole = apply("Concat", *rows, axis=2, known=(n, height, down, width, across, channels))
-    dims = (n, height * down, width * across, channels)
-    return apply("Reshape", whole, np.array([-1, *dims[1:]]), known=dims)
+    return _reshaped(whole, n, height * down, width * across, channels)
 
 
 def _mean(x, window):
     n, height, width, channels = x.dims
-    dims = (n, height // window[0], width // window[1], channels)
-    if dims[1:3] == (1, 1):
+    down, across = height // window[0], width // window[1]
+    dims = (n, down, across, channels)
+    if (down, across) == (1, 1):
         return apply("ReduceMean", x, np.array([1, 2]), keepdims=1, known=dims)
-    return apply("ReduceMean", _split(x, window), np.array([2, 4]), keepdims=0, known=dims)
+    cells = _reshaped(x, n, down, window[0], across, window[1], channels)
+    return apply("ReduceMean", cells, np.array([2, 4]), keepdims=0, known=dims)
 
 
-def _mean_grad(node, dy, window):
+def _mean_grad(dy, window):
     n, height, width, channels = dy.dims
     down, across = window
     share = dy * constant(1 / math.prod(window), np.float32)
-    wide = (n, height, 1, width, 1, channels)
-    share = apply("Reshape", share, np.array([-1, *wide[1:]]), known=wide)
-    dims = (n, height, down, width, across, channels)
+    share = _reshaped(share, n, height, 1, width, 1, channels)
     target = np.array([1, height, down, width, across, channels])
-    spread = apply("Expand", share, target, known=dims)
-    dims = (n, height * down, width * across, channels)
-    return apply("Reshape", spread, np.array([-1, *dims[1:]]), known=dims)
+    spread = apply("Expand", share, target, known=(n, *target[1:].tolist()))
+    return _reshaped(spread, n, height * down, width * across, channels)
 
 
 def _max_grad(x, y, dy, window, all_ties):
