@@ -228,8 +228,9 @@ class SessionExchange:
         plan = self._plans.get(step)
         if plan is None:
             updates = self._empty or updates
-            by_onednn = session.fused and onednn.active()
-            rounding = f"fused={session.fused}, oneDNN={by_onednn}"
+            rounding = f"fused={session.fused}"
+            if session.fused and onednn.active():
+                rounding += " with oneDNN"
             plan = Plan(process, updates, gradients, fed, self._own, rounding, self.errors)
             self._plans[step] = plan
         if self.is_local:

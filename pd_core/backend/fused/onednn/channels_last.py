@@ -14,7 +14,7 @@ from ...layout import position_major
 from ...passes.context import Context, Outputs
 from ...passes.normalization import elements_of_channel
 from .choice import CONVOLUTIONS, WINOGRAD, Geometry, chosen
-from .images import POINTWISE, batch_norm, pointwise, reduced, to_last, to_plain
+from .images import POINTWISE, TO_PLAIN, batch_norm, pointwise, reduced, to_last, to_plain
 from .kernels import DOMAIN
 from .pooling import POOLS, pooled
 
@@ -152,10 +152,11 @@ class _Layout:
 
     def _shape(self, node, inputs):
         """The shape of a plain image that is not made for it."""
-        if node.attributes:
-            return None
-        shape = apply("Shape", self.images[inputs[0]])
-        return (apply("Gather", shape, np.array([0, 3, 1, 2]), axis=0, known=(4,)),)
+        x, a = self.images[inputs[0]], node.attributes
+        order = TO_PLAIN[slice(a.get("start", 0), a.get("end"))]
+        if order == [0]:
+            return (apply("Shape", x, start=0, end=1),)
+        return (apply("Gather", apply("Shape", x), np.array(order), axis=0, known=(len(order),)),)
 
     def _size(self, node, inputs):
         return (apply("Size", self.images[inputs[0]]),)

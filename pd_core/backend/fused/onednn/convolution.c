@@ -21,8 +21,9 @@ typedef struct { /* the primitive for so many images */
   Layout *layouts[TENSORS], *bias; /* of the operator's inputs and output */
   const Layout *filters;           /* as the primitive has them */
   Primitive *turn;                 /* from the filters' layout to the primitive's, or back; or 0 */
-  size_t turned, room;             /* bytes of such filters, and those that the primitive needs */
-  Description *forward, *description;
+  size_t turned;                   /* bytes of such filters */
+  size_t room, turn_room;          /* bytes of memory that the primitives need beside */
+  Description *forward, *description, *turning;
   Primitive *primitive;
 } Plan;
 
@@ -50,6 +51,7 @@ static void drop_plan(Plan *p) {
     if (p->layouts[t]) dnnl_memory_desc_destroy(p->layouts[t]);
   if (p->bias) dnnl_memory_desc_destroy(p->bias);
   if (p->turn) dnnl_primitive_destroy(p->turn);
+  if (p->turning) dnnl_primitive_desc_destroy(p->turning);
   if (p->primitive) dnnl_primitive_destroy(p->primitive);
   if (p->description && p->description != p->forward) dnnl_primitive_desc_destroy(p->description);
   if (p->forward) dnnl_primitive_desc_destroy(p->forward);
@@ -95,6 +97,13 @@ static Status *layout(const Node *n, Plan *p, int tensor) {
   return 0;
 }
 
+/* The layout and the bytes of the memory that a primitive needs beside its arguments. */
+static const Layout *room_of(const Description *d, size_t *bytes) {
+  const Layout *layout = dnnl_primitive_desc_query_md(d, ROOM_LAYOUT, 0);
+  *bytes = layout ? ALIGN(dnnl_memory_desc_get_size(layout)) : 0;
+  return layout;
+}
+
 /* Which primitive it is; the layout of its filters is its own choice. */
 static Status *describe(const Node *n, Plan *p, const Layout *w) {
   const Layout *x = p->layouts[X], *y = p->layouts[Y];
@@ -122,12 +131,10 @@ static Status *turning(const Node *n, Plan *p) {
       p->description, out ? FILTER_GRADIENT_LAYOUT : FILTER_LAYOUT, 0);
   p->turned = ALIGN(dnnl_memory_desc_get_size(p->filters));
   if (dnnl_memory_desc_equal(own, p->filters)) return 0;
-  Description *d = 0;
-  DONE("filters", dnnl_reorder_primitive_desc_create(&d, out ? p->filters : own, n->engine,
-      out ? own : p->filters, n->engine, n->options));
-  int number = dnnl_primitive_create(&p->turn, d);
-  dnnl_primitive_desc_destroy(d);
-  DONE("filters", number);
+  DONE("filters", dnnl_reorder_primitive_desc_create(&p->turning, out ? p->filters : own,
+      n->engine, out ? own : p->filters, n->engine, n->options));
+  DONE("filters", dnnl_primitive_create(&p->turn, p->turning));
+  room_of(p->turning, &p->turn_room);
   return 0;
 }
 
@@ -146,8 +153,7 @@ static Status *plan(const Node *n, Plan *p, int64_t images, int bias) {
   if (status) return status;
   TRY(turning(n, p));
   DONE("a convolution", dnnl_primitive_create(&p->primitive, p->description));
-  const Layout *room = dnnl_primitive_desc_query_md(p->description, ROOM_LAYOUT, 0);
-  p->room = room ? ALIGN(dnnl_memory_desc_get_size(room)) : 0;
+  room_of(p->description, &p->room);
   return 0;
 }
 
@@ -247,7 +253,8 @@ static int run_plan(Run *r, size_t k, Stream *stream) {
   }
   if (!error && p->bias) error = add(a, &count, BIAS, p->bias, n->engine, r->bias);
   if (!error && p->room) {
-    const Layout *layout = dnnl_primitive_desc_query_md(p->description, ROOM_LAYOUT, 0);
+    size_t bytes;
+    const Layout *layout = room_of(p->description, &bytes);
     error = add(a, &count, ROOM, layout, n->engine, room + r->gradient);
   }
   if (!error) error = dnnl_primitive_execute(p->primitive, stream, count, a);
@@ -284,14 +291,19 @@ static void sum_part(void *state, size_t k) { /* of gradients, in the order of t
 }
 
 /* Turn all filters, into the primitive's layout or from it. */
-static int turn(const Node *n, const Plan *p, void *from, void *to) {
+static int turn(const Node *n, const Plan *p, void *from, void *to, void *room) {
   const int out = n->what == FILTER_GRAD;
   Stream *stream = 0;
-  Argument a[2] = {{0, 0}};
+  Argument a[3] = {{0, 0}};
   int count = 0, before = one_thread();
   int error = dnnl_stream_create(&stream, n->engine, IN_ORDER);
   if (!error) error = add(a, &count, FROM, out ? p->filters : p->layouts[W], n->engine, from);
   if (!error) error = add(a, &count, TO, out ? p->layouts[W] : p->filters, n->engine, to);
+  if (!error && p->turn_room) {
+    size_t bytes;
+    const Layout *layout = room_of(p->turning, &bytes);
+    error = add(a, &count, ROOM, layout, n->engine, room);
+  }
   if (!error) error = dnnl_primitive_execute(p->turn, stream, count, a);
   remove_all(a, count);
   if (stream) dnnl_stream_destroy(stream);
@@ -299,18 +311,20 @@ static int turn(const Node *n, const Plan *p, void *from, void *to) {
   return error;
 }
 
-/* The bytes of a run: filters for each plan, then the memory of each part. */
+/* The bytes of a run: filters for each plan, then the memory of each part. Behind it is
+   that of what turns filters, which may have the parts' before they run. */
 static int64_t memory_of(const Node *n, const Division *d, Run *r) {
-  size_t filters = 0;
+  size_t filters = 0, turning = 0;
   r->gradient = r->each = 0;
   for (int k = 0; k < 2; k++) {
     const Plan *p = &d->plans[k];
     if (p->room > r->each) r->each = p->room;
+    if (p->turn_room > turning) turning = p->turn_room;
     if (n->what == FILTER_GRAD && p->turned > r->gradient) r->gradient = p->turned;
     if (n->what != FILTER_GRAD && p->turn) filters += p->turned;
   }
   r->each += r->gradient;
-  return (int64_t)(filters + d->parts * r->each);
+  return (int64_t)(filters + d->parts * r->each + turning);
 }
 
 static Status *compute(Node *n, const Division *d, Run *r, Context *context) {
@@ -323,13 +337,14 @@ static Status *compute(Node *n, const Division *d, Run *r, Context *context) {
     r->filters[k] = r->data[W];
     if (!d->plans[k].turn) continue;
     r->filters[k] = r->room, r->room += d->plans[k].turned;
-    DONE("filters", turn(n, &d->plans[k], r->data[W], r->filters[k]));
+    DONE("filters", turn(n, &d->plans[k], r->data[W], r->filters[k], r->room));
   }
   TRY(parallel(context, run_part, d->parts, r));
   DONE("a convolution", r->error);
   if (!of_filters) return 0;
   TRY(parallel(context, sum_part, (r->gradient / sizeof(float) + SUMMED - 1) / SUMMED, r));
-  if (d->plans[1].turn) DONE("filters", turn(n, &d->plans[1], r->room, r->data[W]));
+  char *behind = r->room + d->parts * r->each;
+  if (d->plans[1].turn) DONE("filters", turn(n, &d->plans[1], r->room, r->data[W], behind));
   else memcpy(r->data[W], r->room, (size_t)elements_of(n, W, 1) * sizeof(float));
   return 0;
 }

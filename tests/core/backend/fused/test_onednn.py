@@ -13,6 +13,7 @@ import pd_core as pd
 from pd_core.backend.fused import onednn, program
 from pd_core.backend.fused.build import available, build
 from pd_core.backend.fused.onednn import channels_last, choice, kernels
+from pd_core.backend.passes.context import Context
 from pd_core.graph.node import ancestors
 
 pytestmark = [
@@ -351,8 +352,7 @@ def test_networks_train_alike(network, counted):
     size = {"lenet": 14, "pools": 8}.get(network.__name__, 12)
     x = pd.Variable([None, 3, size, size])
     cost = pd.reduce_mean(pd.square(network(x)))
-    read = (v for node in ancestors([cost]) for v in node.inputs if v is not None)
-    trained = [v for v in dict.fromkeys(read) if v.is_persistent and v.trainable]
+    trained = [v for v in read_by(cost) if v.is_persistent and v.trainable]
     grads = pd.gradients(cost, [x, *trained])
     assert len(grads) > 2
     for n in (5, 1):
@@ -383,6 +383,52 @@ def test_nan_and_ties_of_a_pooling(counted):
         np.testing.assert_array_equal(pd.eval(y, {x: value}), after.max((3, 5)))
         np.testing.assert_array_equal(pd.eval(grad, {x: value}), expected)
     assert max(counted) > 0
+
+
+# ---- which convolutions
+
+
+@pytest.mark.parametrize(
+    ("n", "channels", "filters", "group", "is_faster"),
+    [
+        (8, 1, 1, 1, True),
+        (64, 16, 32, 1, True),
+        (7, 16, 32, 1, False),  # few images
+        (8, 32, 32, 32, True),
+        (8, 32, 64, 32, False),
+        (8, 32, 32, 4, True),
+        (8, 32, 32, 8, False),  # few channels of a group
+    ],
+)
+def test_the_limits_are_those_that_were_measured(n, channels, filters, group, is_faster):
+    sizes = ((9, 9), (9, 9), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1))
+    assert choice.is_faster(choice.Geometry(channels, filters, group, *sizes), n) is is_faster
+
+
+def op_types(build, shape):
+    """The operators behind a value, before it is lowered."""
+    with pd.fresh():
+        x = pd.Variable([None, *shape[1:]])
+        y = pd.reduce_mean(build(x))
+        grads = pd.gradients(y, [v for v in read_by(y) if v.is_persistent])
+        sizes = {d: shape[0] for d in x.dims if isinstance(d, str)}
+        targets = channels_last.channels_last([y, *grads], Context(sizes=sizes))
+        return {node.op_type for node in ancestors(targets)}
+
+
+def read_by(y):
+    read = (v for node in ancestors([y]) for v in node.inputs if v is not None)
+    return list(dict.fromkeys(read))
+
+
+def test_wide_filters_are_left_to_winograd():
+    narrow = op_types(pd.nn.Conv2d(16, 3, padding=1), (8, 16, 16, 16))
+    wide = op_types(pd.nn.Conv2d(64, 3, padding=1), (8, 64, 16, 16))
+    few = op_types(pd.nn.Conv2d(16, 3, padding=1), (2, 16, 16, 16))
+    assert "ConvLastBias" in narrow and "ConvLastFilterGrad" in narrow
+    assert not narrow & {"Conv", "ConvFilterGrad"}
+    assert not any(each.startswith("Conv") for each in wide)
+    assert "Conv" in few and not any("Last" in each for each in few)
 
 
 # ---- the switch
