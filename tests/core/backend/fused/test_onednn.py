@@ -10,6 +10,7 @@ import pytest
 from onnx import helper
 
 import pd_core as pd
+from pd_core.__main__ import main
 from pd_core.backend.fused import onednn, program
 from pd_core.backend.fused.build import available, build
 from pd_core.backend.fused.onednn import channels_last, choice, kernels
@@ -178,7 +179,7 @@ def test_numbers_of_images_may_change_from_run_to_run(op_type):
 
 
 @pytest.mark.parametrize("op_type", ["ConvLast", "ConvLastInputGrad", "ConvLastFilterGrad"])
-def test_bits_do_not_depend_on_threads_and_runs_may_be_concurrent(op_type):
+def test_concurrent_runs_have_the_bits_of_one_thread(op_type):
     geometry, _, x, w, _, dy = case(*GEOMETRIES["many parts"])
     inputs = {
         "ConvLast": {"x": last(x), "w": w},
@@ -445,6 +446,19 @@ def test_it_is_for_fused_programs_and_can_be_switched_off(monkeypatch):
     monkeypatch.setenv("PD_ONEDNN", "1")
     plain = pd.Session(fused=False).compilers.current.backend
     assert channels_last.channels_last not in plain.layouts
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [("1", "convolutions by oneDNN"), ("0", "not by oneDNN: PD_ONEDNN=0")]
+)
+def test_info_tells_whether_it_is_used(value, told, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PD_ONEDNN", value)
+    path = str(tmp_path / "model.onnx")
+    with pd.fresh():
+        x = pd.Variable([None, 3], name="x")
+        pd.export_onnx(path, [pd.relu(x)], inputs=[x])
+    assert main(["info", path]) == 0
+    assert told in capsys.readouterr().out
 
 
 def test_without_the_package_everything_else_stays(monkeypatch):
