@@ -14,7 +14,16 @@ from ...layout import position_major
 from ...passes.context import Context, Outputs
 from ...passes.normalization import elements_of_channel
 from .choice import CONVOLUTIONS, WINOGRAD, Geometry, chosen
-from .images import POINTWISE, TO_PLAIN, batch_norm, pointwise, reduced, to_last, to_plain
+from .images import (
+    POINTWISE,
+    TO_PLAIN,
+    batch_norm,
+    batch_normalization,
+    pointwise,
+    reduced,
+    to_last,
+    to_plain,
+)
 from .kernels import DOMAIN
 from .pooling import POOLS, pooled
 
@@ -120,6 +129,9 @@ class _Layout:
         y, *statistics = batch_norm(node, x, inputs, count)
         return (*self._plain(y), *statistics)
 
+    def _inferred(self, node, inputs):
+        return self._plain(batch_normalization(node, self.images[inputs[0]], inputs))
+
     def _concatenated(self, node, inputs):
         if node.attributes["axis"] not in (1, -3) or any(x.rank != 4 for x in inputs):
             return None
@@ -181,6 +193,7 @@ _SPECIAL = {
     "ReduceSum": _Layout._reduced,
     "ReduceMean": _Layout._reduced,
     "BatchNorm": _Layout._normalized,
+    "BatchNormalization": _Layout._inferred,
     "Concat": _Layout._concatenated,
     "Slice": _Layout._sliced,
     "Split": _Layout._split,

@@ -126,8 +126,18 @@ def batch_norm(node: Node, x: Variable, inputs: Inputs, count: Variable) -> tupl
     centred = apply("Sub", x, mean, known=x.dims)
     squares = apply("Mul", centred, centred, known=x.dims)
     variance = apply("ReduceMean", squares, axes, keepdims=0, known=channels)
-    deviation = apply("Sqrt", variance + node.attributes["epsilon"])
-    factor = scale / deviation
-    offset = shift - mean * factor
-    y = apply("Add", apply("Mul", x, factor, known=x.dims), offset, known=x.dims)
+    y = _scaled(node, x, scale, shift, mean, variance)
     return y, mean, variance, count
+
+
+def batch_normalization(node: Node, x: Variable, inputs: Inputs) -> Variable | None:
+    """Return an image normalized by given statistics; None in ONNX's mode of training."""
+    if len(node.outputs) > 1 or node.attributes.get("training_mode", 0):
+        return None
+    return _scaled(node, x, *inputs[1:])
+
+
+def _scaled(node, x, scale, shift, mean, variance):
+    factor = scale / apply("Sqrt", variance + node.attributes.get("epsilon", 1e-5))
+    scaled = apply("Mul", x, factor, known=x.dims)
+    return apply("Add", scaled, shift - mean * factor, known=x.dims)
