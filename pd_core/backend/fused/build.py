@@ -160,11 +160,11 @@ def _cores() -> int:
 def _batches(parts: Iterable[Part], cores: int) -> list[list[Part]]:
     """The parts as so many runs of the compiler, the longest first.
 
-    Those with the same header and flags are one run, or some of about the same length.
+    Those with the same header, flags and calls are one run, or some of about the same length.
     """
     alike: dict[object, list[Part]] = {}
     for part in parts:
-        alike.setdefault(part if part.alone else (part.header, part.flags), []).append(part)
+        alike.setdefault(part if part.alone else (part.header, part.flags, part.calls), []).append(part)
     batches: list[list[Part]] = []
     for same in alike.values():
         count = min(cores, len(same), 1 + sum(len(part.text) for part in same) // _BATCH)

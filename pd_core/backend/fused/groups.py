@@ -48,7 +48,6 @@ class Library:
     def source(self) -> Source:
         """Return the whole C source."""
         functions = [text.replace("@", name) for text, name in self.functions.items()]
-        products = [f for f in ("turned", "vectors") if any(f"{f}(" in text for text in functions)]
         combined = sorted(self.combined)
         functions += [f"DEFINE_{name}\n" for name in combined]
         rows = ",\n  ".join(f"{name}_row" for name in self.groups.values())
@@ -56,7 +55,7 @@ class Library:
         table += [f"Combine {name};" for name in combined]
         table += [text.replace("@", name) for text, name in self.groups.items()]
         table += [f"static const Row rows[] = {{\n  {rows}}};", f'REGISTER("{DOMAIN}")', ""]
-        return source("\n".join(table), functions, products)
+        return source("\n".join(table), functions)
 
 
 @dataclass

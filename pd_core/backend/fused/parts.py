@@ -10,6 +10,7 @@ from pathlib import Path
 # not need of -O3 takes as long again.
 PRODUCTS = ("-O3", "-fno-tree-vectorize", "-fno-unswitch-loops", "-ffp-contract=fast")
 LOOPS = ("-O3",)  # loops over time run 5 % faster
+_CALLED = {"turned": ("matrices.c", PRODUCTS), "vectors": ("vectors.c", ())}  # functions' products
 
 
 @dataclass(frozen=True)
@@ -17,14 +18,17 @@ class Part:
     """C after a header that declares what it uses; equal parts of all programs are compiled once.
 
     Several parts of one header may become one object file, unless one is to be `alone`: so their
-    functions are declared weak, since two files of a library may have the same one. `flags` are
-    more arguments of the compiler.
+    functions are declared weak, since two files of a library may have the same one. `calls` are
+    names of functions in other parts: only those that call the same ones become one file, with
+    which a library that needs one of them has to have what all of them call. `flags` are more
+    arguments of the compiler.
     """
 
     header: str
     text: str
     flags: tuple[str, ...] = ()
     alone: bool = False
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,23 +43,22 @@ class Source:
         return "\n".join([*headers, *(part.text for part in self.parts), ""])
 
 
-def source(
-    table: str, functions: Iterable[str], products: Iterable[str] = (), loops: str = ""
-) -> Source:
+def source(table: str, functions: Iterable[str], loops: str = "") -> Source:
     """Return operators as a library.
 
-    `table` is C with `rows[]` and REGISTER, `functions` are the C of what it refers to, `products`
-    the names of those that they call. `loops` are declarations for the functions, which becomes
+    `table` is C with `rows[]` and REGISTER, `functions` are the C of what it refers to; the
+    products that they call are added. `loops` are declarations for the functions, which becomes
     what it declares if PRODUCTS is defined.
     """
     header = _header()
     parts = [Part("", _base()), Part(header + loops, table, alone=True)]
     flags = LOOPS if loops else ()
-    parts += [Part(header + loops, text, flags) for text in dict.fromkeys(functions)]
-    if "turned" in products:
-        parts.append(Part(header, _read("matrices.c"), PRODUCTS))
-    if "vectors" in products:
-        parts.append(Part(header, _read("vectors.c")))
+    called: set[str] = set()
+    for text in dict.fromkeys(functions):
+        calls = tuple([name for name in _CALLED if f"{name}(" in text])
+        called.update(calls)
+        parts.append(Part(header + loops, text, flags, calls=calls))
+    parts += [Part(header, _read(f), more) for name, (f, more) in _CALLED.items() if name in called]
     if loops:
         parts.append(Part(header, f"#define PRODUCTS\n{loops}", PRODUCTS))
     return Source(tuple(parts))

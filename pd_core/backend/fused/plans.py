@@ -90,8 +90,9 @@ class Plan:
     def call(self, alike: Iterable[Call]) -> None:
         """Run functions, all in one call to the threads."""
         calls = [(self._function(f), k, b, [*map(self.size, n)]) for f, k, b, n in alike]
-        counts = [sum(len(call[side]) for call in calls) for side in (2, 3)]
-        self._add("CALL", len(calls), *counts)
+        buffers_of_all = sum(len(buffers) for _, _, buffers, _ in calls)
+        numbers_of_all = sum(len(numbers) for *_, numbers in calls)
+        self._add("CALL", len(calls), buffers_of_all, numbers_of_all)
         for function, call, buffers, numbers in calls:
             self.numbers += [function, call, len(buffers), *buffers, len(numbers), *numbers]
 

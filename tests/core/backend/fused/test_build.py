@@ -318,6 +318,19 @@ def test_long_parts_are_divided_between_the_cores(monkeypatch):
     assert compiled(commands) == (4, 1) and call(path) == 2 * builder._BATCH
 
 
+def test_a_part_does_not_bring_what_others_call():
+    """A part is in no file with one that calls more: a library without that would not link."""
+    declared, weak = "int far(int); ", "__attribute__((weak)) int"
+    far = Part("", f"{weak} far(int x) {{ return 10 * x; }}")
+    near = Part(declared, f"{weak} near(int x) {{ return x + 1; }}")
+    caller = Part(declared, f"{weak} caller(int x) {{ return far(x); }}", calls=("far",))
+    table = "int near(int), caller(int);"
+    both = Part("", table + EXPORTED.format(sum="near(x) + caller(x)"), alone=True)
+    one = Part("", table + EXPORTED.format(sum="near(x)"), alone=True)
+    assert call(build(Source((both, near, caller, far)))) == 12
+    assert call(build(Source((one, near)))) == 2
+
+
 def test_an_error_of_a_part_stores_neither_it_nor_the_library(private):
     source = of_parts(1)
     broken = Part(source.parts[0].header, "int broken(void) { return undeclared; }", ("-O0",))
