@@ -164,7 +164,8 @@ def _batches(parts: Iterable[Part], cores: int) -> list[list[Part]]:
     """
     alike: dict[object, list[Part]] = {}
     for part in parts:
-        alike.setdefault(part if part.alone else (part.header, part.flags, part.calls), []).append(part)
+        key = part if part.alone else (part.header, part.flags, part.calls)
+        alike.setdefault(key, []).append(part)
     batches: list[list[Part]] = []
     for same in alike.values():
         count = min(cores, len(same), 1 + sum(len(part.text) for part in same) // _BATCH)
