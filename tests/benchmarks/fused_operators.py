@@ -7,7 +7,8 @@ those that lose most come first. MB are those of inputs, outputs and memory of i
 have wall times: where other work interrupts, long operators look slower than several short ones.
 
 Then whole programs are timed without a profile, on two cores: processor time, in turns, the least
-of them.
+of them. The fused ones have convolutions by oneDNN if it is there, unless PD_ONEDNN=0; those of the
+table never have.
 """
 
 import argparse
@@ -18,17 +19,21 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 
+import pd_core as pd
+from pd_core.backend.fused import onednn
 from pd_core.backend.fused.build import build
 from pd_core.backend.fused.groups import DOMAIN
 from pd_core.backend.fused.program import FUSERS
 from pd_core.backend.ort import session
 from tests.benchmarks.child import load
+from tests.benchmarks.contender import ROOT
 from tests.benchmarks.measure import WORKLOADS
 from tests.core.backend.fused.recorded import recorded
 
@@ -36,10 +41,13 @@ _CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") els
 _SMALLEST = 1e-3  # ms; operators that take less are no rows
 
 
-def programs(name):
-    """Return the programs of the first steps of a workload, as `Recorded`."""
+def programs(name, is_fused=False):
+    """Return the programs of the first steps of a workload before it is fused, as `Recorded`.
+
+    With `is_fused` they are laid out as those that are, for oneDNN's convolutions.
+    """
     workload = load(WORKLOADS / f"{name}.py")
-    with recorded() as found:
+    with recorded() as found, pd.fused() if is_fused else nullcontext():
         loop = workload.ours()
         loop = loop[0] if isinstance(loop, tuple) else loop
         list(loop(workload.batches()[:3]))
@@ -172,14 +180,17 @@ def _makers(program, folder):
     return {node.name: list(node.output) for node in optimized.graph.node}
 
 
-def whole(programs, rounds):
-    """Return (ms unfused, ms fused, wall ms unfused, wall ms fused) of all programs of a step."""
+def whole(programs, laid_out, rounds):
+    """Return (ms unfused, ms fused, wall ms unfused, wall ms fused) of all programs of a step.
+
+    `laid_out` are those that are fused.
+    """
     total = np.zeros(4)
-    for program in programs:
-        model, libraries, _ = fused(program)
+    for program, other in zip(programs, laid_out, strict=True):
+        model, libraries, _ = fused(other)
         sides = (
             Side(program.model, (), program),
-            Side(model.SerializeToString(), libraries, program),
+            Side(model.SerializeToString(), libraries, other),
         )
         for k in range(rounds):
             for side in sides[:: 1 if k % 2 else -1]:
@@ -199,6 +210,8 @@ def main(arguments):
     parser.add_argument("--others", action="store_true", help="also operators outside of groups")
     parser.add_argument("--programs", metavar="FOLDER", help="keep programs in a folder")
     given = parser.parse_args(arguments)
+    os.environ.setdefault("PD_DATASET_HOME", str(ROOT / "demos" / "data"))
+    os.environ.setdefault("PD_DATASET_CHECK", "0")
     for name in given.names:
         kept = Path(given.programs, f"{name}.pickle") if given.programs else None
         if kept is not None and kept.exists():
@@ -234,7 +247,8 @@ def main(arguments):
                     print(f"  {op} {ops[op]:.3f} {sum(t for t, _ in others.get(op, ())):.3f}")
         _on(2)
         if not given.single:
-            ms = whole(found, given.rounds)
+            laid_out = programs(name, is_fused=True) if onednn.active() else found
+            ms = whole(found, laid_out, given.rounds)
             print(
                 f"{name}: {ms[0]:.2f} ms of processor time, fused {ms[1]:.2f}: "
                 f"{ms[0] / ms[1]:.2f}; wall {ms[2]:.2f}, {ms[3]:.2f}: {ms[2] / ms[3]:.2f}",
