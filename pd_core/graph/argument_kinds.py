@@ -114,7 +114,8 @@ def arguments_of(function: Callable, who: str = "") -> tuple[Argument, ...]:
 def arguments_of_class(cls: type) -> tuple[Argument, ...]:
     """Return the arguments of a class whose kinds are known: those of an `__init__` of pd_core."""
     own: Any = cls.__init__  # type: ignore[misc]
-    return arguments_of(own, cls.__name__) if own.__module__.startswith("pd_core.") else ()
+    is_ours = (own.__module__ or "").startswith("pd_core.")  # None of code without a module
+    return arguments_of(own, cls.__name__) if is_ours else ()
 
 
 def as_python(arguments: Sequence[Argument], args: Any, kwargs: Any) -> _Arguments:

@@ -367,8 +367,7 @@ def linspace(start: float, end: float, count: int, dtype: DTypeLike = "float32")
         [count].
 
     Raises:
-        DTypeError: `start` or `end` is not known when the graph is built.
-        TypeError: `count` is no integer.
+        TypeError: `start` or `end` is no number, such as a Variable; `count` is no integer.
         ValueError: `count` is negative.
     """
     if count < 0:
