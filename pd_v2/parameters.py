@@ -2,11 +2,12 @@
 
 import math
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
 import pd_core as pd
+from pd_core.distributed.process import add_participant, call
 from pd_core.training import read_checkpoint
 
 from . import build
@@ -52,6 +53,7 @@ class Parameters:
         self._session = None  # which holds the values of the bound variables
         self._flat = False  # as in 2017, get() is one-dimensional once a trainer exists
         self._gradient_of = None  # name -> gradient of the current batch, while there is one
+        self._key = None  # by which the other ranks find theirs, if there are tables in it
 
     @property
     def session(self):
@@ -79,6 +81,9 @@ class Parameters:
                 self._store(name, value)
             elif p.initializer is not None and not self._session.has(p.variable):
                 self.set(name, p.initializer(name))
+        tables = [p.config.name for p in parameters if p.table is not None]
+        if tables:
+            self._key = add_participant(self, f"parameters {', '.join(tables)}")
 
     def _value_to_move(self, parameter):
         """Return the value to store in a newly bound variable, or None to keep its own.
@@ -167,7 +172,10 @@ class Parameters:
     def get(self, parameter_name):
         """Return a float32 copy, of `get_shape` until a trainer exists, then one-dimensional."""
         self._config(parameter_name)
-        value = self._value(parameter_name)
+        if self._is_spread(parameter_name):
+            value = self._call("get", parameter_name, lambda: self._value(parameter_name))
+        else:
+            value = self._value(parameter_name)
         return value.reshape(-1 if self._flat else self.get_shape(parameter_name))
 
     def __getitem__(self, key):
@@ -299,7 +307,15 @@ class Parameters:
     def serialize(self, name, f):
         """Write one value: a 16-byte header, then float32."""
         self._config(name)
-        write_value(f, self._value_to_write(name))
+        if self._is_spread(name):
+            self._call("serialize", name, lambda: self._serialize(name, f))
+        else:
+            write_value(f, self._value_to_write(name))
+
+    def _serialize(self, name, f):
+        value = self._value_to_write(name)
+        with value.shared():
+            write_value(f, value)
 
     def deserialize(self, name, f):
         """Read one value that `serialize` wrote."""
@@ -311,22 +327,46 @@ class Parameters:
         `f` is a binary file, or a path, which is written atomically: an existing file stays until
         the new one is complete, even if the process is killed.
         """
+        if any(map(self._is_spread, self.keys())):
+            self._call("to_tar", "", lambda: self._to_tar(f))
+        else:
+            self._to_tar(f)
+
+    def _to_tar(self, f):
         items = [(self._config(name), self._value_to_write(name)) for name in self.keys()]
-        spread = [value for _, value in items if isinstance(value, SpreadValue)]
         bad = [config.name for config, value in items if not _is_finite(config.name, value)]
-        if bad:
-            names = _comma_separated(bad)
-            warn(f"to_tar: there are values that are not finite in the parameters {names}")
-        try:
+        with ExitStack() as stack:
+            for _, value in reversed(items):
+                if isinstance(value, SpreadValue):
+                    stack.enter_context(value.shared())
+            if bad:
+                names = _comma_separated(bad)
+                warn(f"to_tar: there are values that are not finite in the parameters {names}")
             if isinstance(f, (str, os.PathLike)):
                 with pd.atomic_write(f) as file:
                     write_tar(file, items)
             else:
                 write_tar(f, items)
-        except OSError:
-            for value in spread:
-                value.drain()
-            raise
+
+    # ---- tables whose rows are spread over ranks
+
+    def take_part(self, what, name):
+        """Send the rows of this rank for what another one calls alone: `what`, of one or all."""
+        names = [n for n in self.keys() if self._is_spread(n)] if what == "to_tar" else [name]
+        values = [self._value_to_write(n) for n in names]
+        if what == "to_tar":
+            for value in values:
+                value.is_finite()
+        for value in values:
+            value.drain()
+
+    def _call(self, what, name, function):
+        """Call what reads all rows, in which ranks that do not call it take part."""
+        return call(self._key, what, name, function)
+
+    def _is_spread(self, name):
+        is_bound = name in self._bound and self._bound[name].table is not None
+        return is_bound and not isinstance(self._own.get(name), FileValue)
 
     def values_to_write(self, parameters):
         """Return what `write_value` takes for some parameters of a network."""

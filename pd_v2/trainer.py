@@ -95,10 +95,7 @@ class SGD:
 
         With a ModelAverage the averages are written, as soon as there are any.
         """
-        updater = self._step.updater
-        updater.catch_up()
-        with updater.applied():
-            self.__parameters__.to_tar(f)
+        self._step.saving(lambda: self.__parameters__.to_tar(f))
 
     @concise
     @deprecated_keywords(reader_dict="feeding")

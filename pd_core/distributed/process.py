@@ -3,9 +3,9 @@
 import atexit
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,12 +14,15 @@ from ..backend.over_ranks import use_sum_over_ranks
 from ..ops.ranks import synchronize_batch_norm
 from ..run.exchange import use_exchange
 from ..version import __version__
+from .calls import Participant
 from .exchange import RankExchange
 from .heartbeat import PD_HEARTBEAT, heartbeat_of
 from .recovery import tolerates_faults
 from .reports import Report
 from .settings import Settings
 from .world import BARRIER, INIT, Description, World
+
+T = TypeVar("T")
 
 # Variables by which a launcher tells a process how many there are: Open MPI, MPICH and Intel MPI
 _SIZES = "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"
@@ -136,13 +139,21 @@ def shutdown() -> None:
     """Leave the job: training steps exchange nothing from then on.
 
     Ranks that take another step get a RuntimeError. Called at the end of the program. Where ranks
-    may be lost it waits for the end of the others.
+    may be lost it waits for the end of the others, and where these may save a table with rows of
+    this rank, which it sends.
     """
     if not _current:
         return
-    world = _current.pop().world
+    world = _current[0].world
     if _heartbeats:
         _heartbeats.pop().close()
+    try:
+        world.finish()
+    except Exception as error:
+        if _reports:
+            _reports.pop().give_up(f"{type(error).__name__}: {error}")
+        raise
+    _current.clear()
     use_exchange(None)
     use_sum_over_ranks(None)
     synchronize_batch_norm(False)
@@ -190,6 +201,18 @@ def reduction() -> str:
 def barrier() -> None:
     """Wait until all ranks have come here."""
     current().world.barrier(BARRIER, Description())
+
+
+def add_participant(participant: Participant, signature: str) -> str | None:
+    """Return the key by which `call` finds a new participant on all ranks; None for one rank."""
+    return current().world.calls.add(participant, signature) if world_size() > 1 else None
+
+
+def call(key: str | None, what: str, name: str, function: Callable[[], T]) -> T:
+    """Return what a function returns, which this rank may call alone, see `Calls.run`."""
+    if key is None or world_size() == 1:
+        return function()
+    return current().world.calls.run(key, what, name, function)
 
 
 def versions() -> list[str]:

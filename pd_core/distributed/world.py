@@ -12,13 +12,14 @@ from weakref import WeakSet
 import numpy as np
 
 from ..graph.errors import GraphError
+from .calls import Calls
 from .recovery import Recovery, ranks_text
 
 T = TypeVar("T")
 
 # What a rank has come to, in its header.
 INIT, STEP, BARRIER, BROADCAST, ALLREDUCE, ALLGATHER, SUM, TABLE, BATCH, END = range(10)
-NUMBER, COMPARE, AVERAGE = range(10, 13)
+NUMBER, COMPARE, AVERAGE, CALL = range(10, 14)
 FEW = 16  # ranks up to which messages go straight to all others: fewer of them wait for others
 NO_BATCH = -1.0  # the weight of a rank in an empty step
 _NAMES = {
@@ -35,6 +36,7 @@ _NAMES = {
     NUMBER: "a number that decides for all ranks",
     COMPARE: "compare()",
     AVERAGE: "the mean of parameters after local steps",
+    CALL: "a call in which all take part",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG, _END_TAG = 7101, 7102, 7103, 7104
 # What a header has: place, digest and size of the description, weight, flags, digest of values
@@ -98,6 +100,7 @@ class World:
         self.ended = False  # whether another rank takes no more steps
         self.met = 0  # how often this rank has come to a point where all meet
         self.recovery = Recovery(self)
+        self.calls = Calls(self)
         self._pending: list[Any] = []  # requests and their arrays, after a timeout
         self._met = 0  # how often the ranks have met
         self._ends: dict[int, int] = {}  # how often ranks that have ended had met
@@ -135,15 +138,20 @@ class World:
 
         `description` is that of what is exchanged there, the same on all ranks; `values` a digest
         of what should be. GraphError on all ranks if they have come to different points;
-        TimeoutError names those that have not come.
+        TimeoutError names those that have not come. It takes part in `calls` of others meanwhile.
         """
-        self.met += 1
-        if self.size == 1:
-            return BarrierResult({self.id: weight}, flags, True)
-        ids, headers = self.recovering(
-            lambda: (self.ids, self._headers(kind, description, weight, flags, values))
-        )
-        kinds = headers[:, _PLACE]
+        while True:
+            self.met += 1
+            if self.size == 1:
+                return BarrierResult({self.id: weight}, flags, True)
+            ids, headers = self.recovering(
+                lambda: (self.ids, self._headers(kind, description, weight, flags, values))
+            )
+            kinds = headers[:, _PLACE]
+            if not (kinds == CALL).any():
+                break
+            self.calls.serve()
+        self.calls.met()
         if (kinds == END).any():
             self.ended = self.can_shrink
             gone = [r for r in range(len(ids)) if kinds[r] == END]
@@ -160,6 +168,27 @@ class World:
             int(np.bitwise_or.reduce(headers[:, _FLAGS])),
             not (headers[:, _VALUES] != headers[0, _VALUES]).any(),
         )
+
+    def meet_for_call(self) -> None:
+        """Wait until all ranks have come to some point, to take part in a call."""
+        self.met += 1
+        self.recovering(lambda: self._headers(CALL, Description(), np.nan, 0, 0))
+
+    def finish(self) -> None:
+        """Take part in calls of the others until all ranks have ended, or come to something else.
+
+        Only if there may be calls. Another rank that is lost meanwhile is the concern of `leave`.
+        """
+        end = np.array([END, 0, 0, 0, 0, 0], np.int64)
+        while self.size > 1 and self.calls and self.broken is None and not self.ended:
+            try:
+                kinds = self._meet(end, np.inf)[:, _PLACE]
+            except RuntimeError:  # one of MPI, or another rank has ended without a meeting
+                return
+            if not (kinds == CALL).any():
+                self.ended = self.can_shrink
+                return
+            self.calls.serve()
 
     def leave(self) -> None:
         """Tell the other ranks that this one takes no more steps.

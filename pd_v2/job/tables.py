@@ -3,11 +3,13 @@
 No rank holds a whole table, unless a program asks for its value.
 """
 
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 import pd_core as pd
+from pd_core.distributed.process import current
 
 from ..formats.parameter_file import FileValue
 
@@ -78,17 +80,28 @@ class SpreadValue:
         return self._rest
 
     def drain(self):
-        """Take part in what the other ranks still write, after an error of this one."""
+        """Take part in what the other ranks read or still write."""
         for _ in self._rest:
             pass
 
+    @contextmanager
+    def shared(self):
+        """Take part to the end, in a `with`, also after an error of this rank alone."""
+        try:
+            yield
+        except Exception:
+            if pd.distributed.world_size() > 1 and current().world.broken is None:
+                self.drain()
+            raise
+
     def array(self):
         """Return the whole table, float32 of its shape."""
-        whole, start = np.empty(self._table.shape, np.float32), 0
-        for block in self.parts():
-            whole[start : start + len(block)] = block
-            start += len(block)
-        return whole
+        with self.shared():
+            whole, start = np.empty(self._table.shape, np.float32), 0
+            for block in self.parts():
+                whole[start : start + len(block)] = block
+                start += len(block)
+            return whole
 
     def is_finite(self):
         """Return whether all rows are finite, on all ranks."""

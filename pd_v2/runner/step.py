@@ -10,6 +10,7 @@ import numpy as np
 import pd_core as pd
 from pd_core.distributed.empty import update_without_batch
 from pd_core.distributed.lookups import look_up
+from pd_core.distributed.process import add_participant, call
 from pd_core.run.states import array, by_name, entries, integer, maybe, text
 from pd_core.training.precision import Precision
 from pd_core.training.ranks import job
@@ -105,6 +106,8 @@ class NetworkStep:
         # what reads rows of tables, the same for all ranks and steps
         outer = [x for x in topology.costs if x.within is None]
         self._reading = [*topology.layers, *outer] if self.tables else []
+        names = ", ".join(table.name for table in self.tables)
+        self._key = add_participant(self, f"trainer of {names}") if self.tables else None
         self.evaluators = [*topology.evaluators, *topology.printers]
         self.targets = total, [cast(each) for each in fetched(self.evaluators)]
         trained = fetched(self.evaluators, topology.costs)
@@ -158,11 +161,11 @@ class NetworkStep:
         self.batch_metrics.reset()
         self._batch, self._ranks, self._found = batch, ranks, None
         self._feeds = None if batch is None else batch.to_feeds()
+        self._look_up(self._feeds, training=True)  # before the rate, for ranks that save meanwhile
         self._rates = {}
         if self.updater is not None:
             self.updater.start_batch(samples)
             self._rates = self.updater.feeds(rate_factor)
-        self._look_up(self._feeds, training=True)
         if self._feeds is not None:
             self._feeds.update(self._rates)
         if batch is not None:
@@ -213,10 +216,30 @@ class NetworkStep:
 
     def finish_pass(self, pass_id):
         """All batches of a pass were trained on."""
+        if self.tables and pd.distributed.world_size() > 1:
+            pd.distributed.barrier()  # another rank may save what the last batch has left
         if self.updater is not None:
             self.updater.finish_pass()
         if self._is_first or self.tables:  # parameters are the same on all ranks, tables are not
             self._check_parameters(pass_id)
+
+    # ---- files
+
+    def saving(self, write):
+        """Call `write` while the pool has what a file of the trained parameters has.
+
+        A rank may do it alone: the others take part where they next wait for it.
+        """
+        call(self._key, "save_parameter_to_tar", "", lambda: self._save(write))
+
+    def take_part(self, what, name):
+        """Send the rows of this rank for a file that another one writes."""
+        self._save(lambda: self.parameters.take_part("to_tar", ""))
+
+    def _save(self, write):
+        self.updater.catch_up()
+        with self.updater.applied():
+            write()
 
     # ---- the evaluators' part of it, as the Runner has it of Evaluate
 
