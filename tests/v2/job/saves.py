@@ -5,12 +5,14 @@ All numbers are exact, so that files have the same bytes for any number of ranks
 
 import io
 import os
+import signal
 import sys
 
 import numpy as np
 
 import pd_core as pd
 import pd_v2 as paddle
+from pd_core.distributed import process
 from pd_v2.job.joining import share_folder
 from tests.v2.job.programs import run, words
 
@@ -135,6 +137,45 @@ def several_trainers():
     return found
 
 
+def penalised():
+    """Rows that wait for their penalty, at a rate that falls with each batch."""
+    x = L.data("words", T.integer_value_sequence(HEIGHT))
+    attribute = paddle.attr.Param(name="table", sparse_update=True)
+    pooled = L.pooling(L.embedding(x, WIDTH, param_attr=attribute), paddle.pooling.Sum())
+    cost = L.sum_cost(L.fc(pooled, 1))
+    pool = paddle.parameters.create(cost)
+    optimizer = paddle.optimizer.Momentum(
+        learning_rate=0.2,
+        regularization=paddle.optimizer.L2Regularization(rate=0.5),
+        learning_rate_schedule="discexp",
+        learning_rate_decay_a=0.1,
+        learning_rate_decay_b=2.0,
+    )
+    trainer, found = paddle.trainer.SGD(cost, pool, optimizer), {}
+
+    def handler(event):
+        if isinstance(event, E.EndIteration) and rank() == 0:
+            file = io.BytesIO()
+            trainer.save_parameter_to_tar(file)
+            file.seek(0)
+            read = paddle.parameters.Parameters.from_tar(file)
+            found[f"{event.batch_id}"] = read.get("table")
+
+    own = [(sentence,) for sentence, _ in words(6)()]
+    trainer.train(paddle.batch(lambda: iter(own), 2), 1, handler)
+    return found
+
+
+def killed():
+    """A rank dies while it serves another one."""
+    _, pool = trainer_of()
+    if rank() == 0:
+        pool.to_tar(io.BytesIO())
+    else:
+        process.current().world.calls.serve = lambda: os.kill(os.getpid(), signal.SIGKILL)
+        pd.distributed.barrier()
+
+
 def ended(program, *args):
     """What rank 0 has saved, at last when the others have come to their ends."""
     trainer, pool, found = program(*args)
@@ -145,11 +186,20 @@ def ended(program, *args):
     return found
 
 
-def main(folder):
+PROGRAMS = {
+    "several_trainers": (several_trainers,),
+    "penalised": (penalised,),
+    "local": (ended, local),
+    "cluster": (ended, cluster),
+}
+
+
+def main(folder, *names):
     share_folder(folder)
-    np.savez(f"{folder}/several_trainers-{rank()}.npz", **run(several_trainers))
-    np.savez(f"{folder}/local-{rank()}.npz", **run(ended, local))
-    np.savez(f"{folder}/cluster-{rank()}.npz", **run(ended, cluster))
+    for name in names:
+        if name == "killed":
+            run(killed)
+        np.savez(f"{folder}/{name}-{rank()}.npz", **run(*PROGRAMS[name]))
 
 
 if __name__ == "__main__":

@@ -7,18 +7,22 @@ from tests.core.distributed import jobs
 
 from . import programs, saves
 
+OF_FOUR = ["cluster"]
 
-@pytest.fixture(scope="module", params=[2, 4])
-def found(request, tmp_path_factory):
-    """What the ranks have saved: their number, and [what rank 0 has, ...] by program."""
-    ranks, folder = request.param, tmp_path_factory.mktemp("saves")
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What the ranks have saved, by their number and program: of rank 0, of rank 1, and so on."""
     jobs.mpiexec()
+    found = {2: dict.fromkeys(saves.PROGRAMS), 4: dict.fromkeys(OF_FOUR)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONHASHSEED", "0")  # Python is not started once more
-        jobs.run(ranks, "-m", "pd_v2", saves.__file__, folder)
-    names = ("several_trainers", "local", "cluster")
-    files = {n: [np.load(folder / f"{n}-{r}.npz") for r in range(ranks)] for n in names}
-    return ranks, files
+        for ranks, names in found.items():
+            folder = tmp_path_factory.mktemp("saves")
+            jobs.run(ranks, "-m", "pd_v2", saves.__file__, folder, *names)
+            for name in names:
+                names[name] = [np.load(folder / f"{name}-{r}.npz") for r in range(ranks)]
+    return found
 
 
 def check(files, whole):
@@ -29,16 +33,32 @@ def check(files, whole):
 
 
 def test_a_local_script(found):
-    check(found[1]["local"], programs.run(saves.ended, saves.local))
+    check(found[2]["local"], programs.run(saves.ended, saves.local))
 
 
-def test_trainers_of_a_cluster(found):
-    ranks, files = found
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_trainers_of_a_cluster(found, ranks):
+    files = found[ranks]["cluster"]
     whole = programs.run(saves.ended, saves.cluster, ranks)
-    keys = files["cluster"][0].keys() | files["cluster"][-1].keys()
+    keys = files[0].keys() | files[-1].keys()
     assert len(keys) > 10
-    check(files["cluster"], {key: whole[key] for key in keys})
+    check(files, {key: whole[key] for key in keys})
 
 
 def test_a_trainer_that_others_have_forgotten(found):
-    check(found[1]["several_trainers"], programs.run(saves.several_trainers))
+    check(found[2]["several_trainers"], programs.run(saves.several_trainers))
+
+
+def test_rows_that_wait_for_their_penalty(found):
+    file, whole = found[2]["penalised"][0], programs.run(saves.penalised)
+    assert file.keys() == whole.keys()
+    for key, value in whole.items():
+        np.testing.assert_allclose(file[key], value, rtol=1e-5, atol=1e-6, err_msg=key)
+
+
+def test_a_rank_that_dies_while_it_serves(tmp_path):
+    jobs.mpiexec()
+    arguments = "-m", "pd_v2", saves.__file__, tmp_path, "killed"
+    job = jobs.run(2, *arguments, check=False, options=jobs.FAULT_TOLERANT)
+    assert "rank 1 of 2 was lost" in job.stderr
+    assert "each rank has a part of the table other, the table table" in job.stderr
