@@ -45,6 +45,7 @@ class Calls:
         self._numbers: Counter[str] = Counter()  # since the last meeting
         self._meetings = 0  # that were for no call, and in none: the same number on all ranks
         self._is_inside = False
+        self.callers: list[int] | None = None  # the ranks of the call that goes on
 
     def __bool__(self) -> bool:
         """Whether there is something that other ranks may call."""
@@ -101,6 +102,7 @@ class Calls:
                 f"{int(missing.argmax())} does not have\n  hint: all ranks create the same "
                 "parameters and trainers"
             )
+        self.callers = [r for r, text in enumerate(texts) if text == texts[caller]]
         if own == texts[caller]:
             return True
         with self._inside():
@@ -113,4 +115,4 @@ class Calls:
         try:
             yield
         finally:
-            self._is_inside = False
+            self._is_inside, self.callers = False, None

@@ -193,7 +193,8 @@ class ShardedTable:
     def blocks(self, session: Session) -> Iterator[np.ndarray]:
         """Yield all rows, some of them at a time and in their order; all ranks call it together.
 
-        They are the values of a session, which keeps them as they are meanwhile.
+        They are the values of a session, which keeps them as they are meanwhile. A rank that only
+        takes part in the call of another one gets none.
         """
         world, what = self.world(session), f"reading all of {self.name}"
         try:
@@ -205,7 +206,9 @@ class ShardedTable:
             raise
         start = 0
         for own in self.own_blocks(session):
-            every = world.recovering(lambda own=own: world.gather(own, what))
+            every = world.recovering(lambda own=own: world.gather_at_callers(own, what))
+            if every is None:
+                continue
             rows = every.swapaxes(0, 1).reshape(-1, *self.shape[1:])
             yield rows[: self.height - start]
             start += len(rows)

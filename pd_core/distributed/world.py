@@ -36,7 +36,7 @@ _NAMES = {
     NUMBER: "a number that decides for all ranks",
     COMPARE: "compare()",
     AVERAGE: "the mean of parameters after local steps",
-    CALL: "a call in which all take part",
+    CALL: "a call for all, such as to save a table,",
 }
 _HEADER_TAG, _LINES_TAG, _ROLL_TAG, _END_TAG = 7101, 7102, 7103, 7104
 # What a header has: place, digest and size of the description, weight, flags, digest of values
@@ -213,6 +213,24 @@ class World:
         sent, received = as_bytes(array), as_bytes(every)
         self.wait(self.comm.Iallgather(sent, received), what, (sent, received))
         return every
+
+    def gather_at_callers(self, array: np.ndarray, what: str) -> np.ndarray | None:
+        """Return the arrays of all ranks as `gather` does; in a call None but on those that call.
+
+        For what cannot go on without a rank that is lost, such as a table.
+        """
+        callers = self.calls.callers
+        if callers is None or len(callers) == self.size:
+            return self.gather(array, what)
+        array = np.ascontiguousarray(array)
+        found = None
+        for root in callers:
+            sent, received = as_bytes(array), None
+            if root == self.rank:
+                found = np.empty((self.size, *array.shape), array.dtype)
+                received = as_bytes(found)
+            self.wait(self.comm.Igather(sent, received, root), what, (sent, received))
+        return found
 
     def gather_bytes(self, data: bytes, what: str) -> list[bytes]:
         """Return the bytes of all ranks, which may be of different lengths."""

@@ -69,6 +69,17 @@ class Comm:
         each = received.reshape(self.size, -1)
         return self._gather(sent, [slice(r, r + 1) for r in range(self.size)], each)
 
+    def Igather(self, sent, received, root):
+        every = np.empty((self.size, sent.size), np.uint8)
+        request = self.Iallgather(sent, every)
+
+        def is_done():
+            if request.Test() and root == self.rank:
+                received[:] = every.reshape(-1)
+            return request.Test()
+
+        return Request(is_done)
+
     def Iallgatherv(self, sent, message):
         received, counts, places, _ = message
         bounds = [slice(a, a + n) for a, n in zip(places, counts, strict=True)]

@@ -18,11 +18,14 @@ class Book:
         self.key = world.calls.add(self, "book")
 
     def take_part(self, what, name):
-        self.read(f"{what} {name}")
+        assert self.gather() is None
+        self.notes.append(f"{what} {name}")
+
+    def gather(self):
+        return self.world.gather_at_callers(np.array([self.rank]), "a test")
 
     def read(self, text):
-        every = self.world.gather(np.array([self.rank]), text)[:, 0]
-        assert every.tolist() == list(range(self.world.size))
+        assert self.gather()[:, 0].tolist() == list(range(self.world.size))
         self.notes.append(text)
 
     def call(self, name):
@@ -100,6 +103,17 @@ def test_what_a_rank_has_forgotten_is_kept():
     first, second = run(2, program)
     assert first == [["old alone"], ["new alone"], True]
     assert second == [["read old"], ["read new"]]
+
+
+def test_a_rank_that_does_not_come_is_named():
+    def program(rank, session, exchange):
+        exchange.world.timeout = 0.05
+        book = Book(exchange.world, rank)
+        if rank == 0:
+            with pytest.raises(TimeoutError, match="rank 1 of 2 did not come to a call for all"):
+                book.call("a")
+
+    run(2, program)
 
 
 def test_an_end_and_a_step_disagree_as_ever():
