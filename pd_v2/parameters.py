@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 import pd_core as pd
-from pd_core.distributed.process import add_participant, call
+from pd_core.distributed.alone import add_participant, call
 from pd_core.training import read_checkpoint
 
 from . import build

@@ -59,7 +59,7 @@ EXTENSIONS = (
     "pd_core.training.precision",
     "pd_core.training.stacking",
     # with which tables are spread over ranks
-    *("pd_core.distributed.empty", "pd_core.distributed.lookups"),
+    *("pd_core.distributed.alone", "pd_core.distributed.empty", "pd_core.distributed.lookups"),
     *("pd_core.distributed.table_draws", "pd_core.distributed.table_files"),
     *("pd_core.run.states", "pd_core.run.undo"),  # with which states are checked and taken back
     "pd_core.ops.mode",  # with which a generator is built for inference alone

@@ -103,6 +103,7 @@ class Calls:
                 "parameters and trainers"
             )
         self.callers = [r for r, text in enumerate(texts) if text == texts[caller]]
+        assert participant is not None
         if own == texts[caller]:
             return True
         with self._inside():

@@ -3,9 +3,9 @@
 import atexit
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -14,15 +14,12 @@ from ..backend.over_ranks import use_sum_over_ranks
 from ..ops.ranks import synchronize_batch_norm
 from ..run.exchange import use_exchange
 from ..version import __version__
-from .calls import Participant
 from .exchange import RankExchange
 from .heartbeat import PD_HEARTBEAT, heartbeat_of
 from .recovery import tolerates_faults
 from .reports import Report
 from .settings import Settings
 from .world import BARRIER, INIT, Description, World
-
-T = TypeVar("T")
 
 # Variables by which a launcher tells a process how many there are: Open MPI, MPICH and Intel MPI
 _SIZES = "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"
@@ -201,18 +198,6 @@ def reduction() -> str:
 def barrier() -> None:
     """Wait until all ranks have come here."""
     current().world.barrier(BARRIER, Description())
-
-
-def add_participant(participant: Participant, signature: str) -> str | None:
-    """Return the key by which `call` finds a new participant on all ranks; None for one rank."""
-    return current().world.calls.add(participant, signature) if world_size() > 1 else None
-
-
-def call(key: str | None, what: str, name: str, function: Callable[[], T]) -> T:
-    """Return what a function returns, which this rank may call alone, see `Calls.run`."""
-    if key is None or world_size() == 1:
-        return function()
-    return current().world.calls.run(key, what, name, function)
 
 
 def versions() -> list[str]:

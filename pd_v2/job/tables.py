@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import pd_core as pd
-from pd_core.distributed.process import current
+from pd_core.distributed.alone import can_exchange
 
 from ..formats.parameter_file import FileValue
 
@@ -90,7 +90,7 @@ class SpreadValue:
         try:
             yield
         except Exception:
-            if pd.distributed.world_size() > 1 and current().world.broken is None:
+            if can_exchange():
                 self.drain()
             raise
 

@@ -8,9 +8,9 @@ from math import isfinite
 import numpy as np
 
 import pd_core as pd
+from pd_core.distributed.alone import add_participant, call
 from pd_core.distributed.empty import update_without_batch
 from pd_core.distributed.lookups import look_up
-from pd_core.distributed.process import add_participant, call
 from pd_core.run.states import array, by_name, entries, integer, maybe, text
 from pd_core.training.precision import Precision
 from pd_core.training.ranks import job
