@@ -93,7 +93,8 @@ class SGD:
     def save_parameter_to_tar(self, f):
         """Write the parameters as a tar; see `Parameters.to_tar`.
 
-        With a ModelAverage the averages are written, as soon as there are any.
+        With a ModelAverage the averages are written, as soon as there are any. In a job of several
+        processes one of them may call it alone, as may others at the same time.
         """
         self._step.saving(lambda: self.__parameters__.to_tar(f))
 
