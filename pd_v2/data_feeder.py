@@ -23,6 +23,11 @@ _LEVEL_NAMES = {
 }
 
 
+_TUPLES = {tuple, list}
+_DENSE, _INDEX = int(DataType.Dense), int(DataType.Index)  # comparisons of plain ints take less
+_LARGEST_ID = np.iinfo(np.int64).max
+
+
 class MissingColumn(KeyError):
     """Raised for a data layer that `feeding` does not mention."""
 
@@ -119,16 +124,33 @@ class DataFeeder:
 
         `argument`, if given, is filled and returned.
         """
-        batch, fields = dat if isinstance(dat, list) else list(dat), []
+        batch, fields = self._fields(dat)
         slots = Arguments() if argument is None else argument
-        kinds = [kind for kind in set(map(type, batch)) if not issubclass(kind, tuple | list)]
-        if kinds:
-            batch = _as_indexable(batch)
-        if not any(issubclass(kind, Mapping) for kind in kinds):
-            fields = list(zip(*batch, strict=False))  # as many as the shortest sample has
         for column in self._columns:
             slots[column.name] = column.convert(column.of(fields, batch))
         return slots
+
+    def arrays(self, dat):
+        """Convert a list of samples to a list of the arrays to feed, in the order of data_types.
+
+        These are the `arrays` of each column's Slot.
+        """
+        batch, fields = self._fields(dat)
+        arrays = []
+        for column in self._columns:
+            arrays += column.arrays(column.of(fields, batch))
+        return arrays
+
+    def _fields(self, dat):
+        """Return the samples as a list, and their fields if they have numbers, else none."""
+        batch = dat if isinstance(dat, list) else list(dat)
+        others = {*map(type, batch)} - _TUPLES
+        kinds = [kind for kind in others if not issubclass(kind, (tuple, list))]
+        if kinds:
+            batch = _as_indexable(batch)
+        if any(issubclass(kind, Mapping) for kind in kinds):
+            return batch, []
+        return batch, list(zip(*batch, strict=False))  # as many as the shortest sample has
 
     def fields_of(self, sample):
         """Return the fields of a sample that are fed, in the order of data_types."""
@@ -241,6 +263,18 @@ class _Column:
         value, image_size = self._dense(rows, lengths)
         return Slot(value, lengths, image_size)
 
+    def arrays(self, items):
+        """Convert this column's field of each sample to the arrays to feed.
+
+        Those of samples that are no sequences take no Slot.
+        """
+        if not self.type.seq_type:
+            if self.type.type == _INDEX:
+                return (self._ids(items, ()),)
+            if self.type.type == _DENSE:
+                return (self._dense(items, ())[0],)
+        return self.convert(items).arrays
+
     def error(self, place, problem):
         """Return the ValueError for a problem at a place in a minibatch."""
         text = f"data layer {self.name!r} (column {self.number!r}), {place}: {problem}"
@@ -337,10 +371,10 @@ class _Column:
         if not rows:
             return np.zeros(0, np.int64)
         # scripts of 2017 write integer_value(1) for positions, whose range they do not know
-        limit = max(self.type.dim, self.classes) if self.type.dim > 1 else np.iinfo(np.int64).max
+        limit = max(self.type.dim, self.classes) if self.type.dim > 1 else _LARGEST_ID
         try:
             ids = np.frombuffer(array("q", rows), np.int64)
-            if ids.view(np.uint64).max() < limit:  # negative ids are huge as uint64
+            if np.maximum.reduce(ids.view(np.uint64)) < limit:  # negative ids are huge as uint64
                 return ids
         except (TypeError, OverflowError):
             pass
@@ -377,7 +411,7 @@ class _Column:
         return f"sample {index}{''.join(levels)}"
 
 
-_FLOAT32 = np.dtype(np.float32)
+_FLOAT32, _NDARRAY = np.dtype(np.float32), {np.ndarray}
 _dtype, _rank = attrgetter("dtype"), attrgetter("ndim")
 
 
@@ -387,10 +421,13 @@ def _joined(rows, dim):
     Joining their buffers takes half the time that numpy takes for an array of arrays.
     """
     try:
-        if any(issubclass(kind, np.ma.MaskedArray) for kind in {*map(type, rows)}):
+        kinds = {*map(type, rows)}
+        if kinds != _NDARRAY and any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
             return None  # their buffers include the masked elements
-        alike = [*map(_dtype, rows)].count(_FLOAT32), [*map(_rank, rows)].count(1)
-        if (*alike, [*map(len, rows)].count(dim)) != (len(rows),) * 3:
+        count = len(rows)
+        if [*map(_dtype, rows)].count(_FLOAT32) != count or [*map(_rank, rows)].count(1) != count:
+            return None
+        if [*map(len, rows)].count(dim) != count:
             return None
         data = bytearray().join(rows)
     except (AttributeError, TypeError, BufferError):

@@ -91,6 +91,8 @@ class EndIteration(WithMetric):
 
 
 def _number(event, name, value):
+    if type(value) is int:
+        return value
     try:
         return operator.index(value)
     except TypeError:

@@ -2,7 +2,7 @@
 
 import math
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -197,14 +197,9 @@ class Parameters:
             return np.zeros(int(self.__param_conf__[key].size), np.float32)
         return self._gradient_of(key)
 
-    @contextmanager
     def gradients_from(self, gradient_of):
-        """Let `get_grad` return gradient_of(name) within the `with` block."""
-        self._gradient_of = gradient_of
-        try:
-            yield
-        finally:
-            self._gradient_of = None
+        """Return a context in which `get_grad` returns gradient_of(name)."""
+        return _GradientsFrom(self, gradient_of)
 
     def values_of(self, parameters):
         """Return {variable: copy of its value} for some parameters of a network."""
@@ -452,6 +447,21 @@ class Parameters:
         if missing and self._flat:
             names = _comma_separated(missing)
             warn(f"init_from_tar: the file lacks {names}; they keep their values\n{_CUT_HINT}")
+
+
+class _GradientsFrom:
+    """A `with` in which `get_grad` returns what a function gives; a batch opens one."""
+
+    __slots__ = ("_function", "_parameters")
+
+    def __init__(self, parameters, function):
+        self._parameters, self._function = parameters, function
+
+    def __enter__(self):
+        self._parameters._gradient_of = self._function
+
+    def __exit__(self, *exc):
+        self._parameters._gradient_of = None
 
 
 def _stored(parameter, value):

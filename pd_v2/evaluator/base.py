@@ -140,8 +140,9 @@ class Sums:
 
     def update(self, *arrays):
         """Add one batch."""
-        parts = self._measure(*arrays)
-        for k, part in enumerate(parts):
+        for k, part in enumerate(self._measure(*arrays)):
+            if type(part) is np.ndarray and not part.ndim:
+                part = part.item()  # exact, and added in a tenth of the time
             self.sums[k] = self.sums[k] + part
 
     def compute(self):

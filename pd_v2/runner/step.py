@@ -2,7 +2,6 @@
 
 import functools
 import operator
-from contextlib import contextmanager, nullcontext
 from math import isfinite
 
 import numpy as np
@@ -193,8 +192,7 @@ class NetworkStep:
         cost, own, arrays = 0.0, None, [None] * len(attached)
         if self._feeds is not None:
             targets = [self.update, *self.training_targets, [e.targets for e in attached]]
-            with self._checking(self._batch):
-                _, total, own, arrays = self.machine.step(targets)
+            _, total, own, arrays = self._evaluated(self._batch, self.machine.step, targets)
             total = float(total)
             if not (isfinite(total) or self._is_warned):
                 self._warn(total)
@@ -207,8 +205,10 @@ class NetworkStep:
                     pd.distributed.empty_step(self.update, self._rates)
         if self.updater is not None:
             self.updater.finish_batch()
-        for each, received in zip([self, *attached], [own, *arrays], strict=True):
-            each.receive(received, self._ranks is not None)
+        joins = self._ranks is not None
+        self.receive(own, joins)
+        for each, received in zip(attached, arrays, strict=True):
+            each.receive(received, joins)
         return cost
 
     def _own_samples(self):
@@ -312,19 +312,20 @@ class NetworkStep:
     def _test(self, batch, feeds, attached):
         """The sum of the costs, statistics, and arrays for what is attached, of a batch."""
         targets = [*self.targets, [e.targets for e in attached]]
-        with self._checking(batch):
-            cost, found, arrays = self.session.eval(targets, feeds, training=False)
+        evaluate = self.session.eval
+        cost, found, arrays = self._evaluated(batch, evaluate, targets, feeds, training=False)
         return float(cost), found, arrays
 
-    @contextmanager
-    def _checking(self, batch):
-        """Check the values of a batch in a `with`, if it was asked for."""
+    def _evaluated(self, batch, function, *args, **options):
+        """Return what a function that evaluates a batch returns; check its values if asked to."""
         checked = self._check_numerics
         if checked is None:
             checked = settings.current().flags.get("check_numerics", False)
         try:
-            with pd.check_numerics() if checked else nullcontext():
-                yield
+            if not checked:
+                return function(*args, **options)
+            with pd.check_numerics():
+                return function(*args, **options)
         except pd.NumericError as error:
             error.add_note(f"  in {batch.place}")
             raise

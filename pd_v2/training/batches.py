@@ -19,7 +19,6 @@ import pd_core as pd
 from pd_core.training.positions import draws_ahead, positioned, reader_name, resumed, skip
 from pd_core.training.stacking import stack_of
 
-from ..data_feeder import feed_dict
 from ..reader.prefetch import available, close
 
 # Waking a thread takes a while, so several batches are converted together if they are fast.
@@ -36,16 +35,16 @@ def converter(topology, feeding=None, ranks=None):
     2017's `trainer_count`. Without any it gets None.
     """
     # the function has no topology: the thread that converts does not keep the network alive
-    feeder, layers = topology.feeder(feeding), topology.data_layers()
+    feeder, inputs = topology.feeder(feeding), topology.data_inputs()
     feeder.with_stack(stack_of(pd.default_session()))
 
     def convert(samples):
         if ranks is not None:
             samples = samples if isinstance(samples, list | tuple | np.ndarray) else list(samples)
             samples = samples[slice(*ranks.bounds(len(samples)))]
-        return (
-            None if ranks is not None and not len(samples) else feed_dict(layers, feeder(samples))
-        )
+            if not len(samples):
+                return None
+        return dict(zip(inputs, feeder.arrays(samples), strict=True))
 
     return convert
 
@@ -59,7 +58,8 @@ class Batch:
         self.samples, self._convert = samples, convert
 
     def __len__(self):
-        return len(self.samples) if isinstance(self.samples, Sized) else 0
+        samples = self.samples
+        return len(samples) if type(samples) is list or isinstance(samples, Sized) else 0
 
     def check(self):
         """Raise an error that names the batch if it is no list of samples."""
@@ -100,7 +100,7 @@ class _ConvertedBatch(Batch):
 
 
 def _check(samples):
-    if not isinstance(samples, Sized):
+    if type(samples) is not list and not isinstance(samples, Sized):
         kind = type(samples).__name__
         raise TypeError(f"a batch is a list of samples, not of type {kind}")
     if not len(samples):

@@ -53,16 +53,17 @@ class GradientMachine:
         self._set_batch(feeds, training)
         self._ranks = ranks
         if training:
-            self._step_batch = self._batch
-            tables = [v for v in self.learned if v.row_sparse and not v.is_shard]
-            tables = tables if keep_rows else []
-            self._table_copies = {v: self.session.get(v) for v in tables}
+            self._step_batch, self._table_copies = self._batch, {}
+            if keep_rows:
+                tables = [v for v in self.learned if v.row_sparse and not v.is_shard]
+                self._table_copies = {v: self.session.get(v) for v in tables}
 
     def step(self, targets):
         """Evaluate targets that train on the batch, and the layers that were requested before."""
-        batch, fetches = self._step_batch, variables_of(self._requested.values())
+        batch = self._step_batch
+        fetches = variables_of(self._requested.values()) if self._requested else []
         *results, values = self.session.eval([*targets, fetches], batch.feeds)
-        if self._batch is batch:
+        if fetches and self._batch is batch:
             self._values.update(zip(fetches, values, strict=True))
         self._version = self.session.store.version
         return results
