@@ -308,9 +308,10 @@ class _Column:
             return block, None
         pack = _joined if isinstance(rows[0], np.ndarray) else _packed
         block = pack(rows, self.type.dim)
-        if block is None:
-            self._refuse_masked(rows, lengths)
-            block = _numbers(rows, 2)
+        if block is not None:
+            return block, None
+        self._refuse_masked(rows, lengths)
+        block = _numbers(rows, 2)
         if block is not None and block.shape == (len(rows), self.type.dim):
             return np.ascontiguousarray(block, np.float32), None
         if block is None or block.shape[1:] in ((), (1,)):

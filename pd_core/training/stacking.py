@@ -16,7 +16,8 @@ import numpy as np
 
 from ..backend.fused.build import build, find
 
-# Rows and their data are fetched some rows, and numbers some numbers, before they are read.
+# Rows and their data are fetched some rows, and numbers some numbers, before they are read: at the
+# end of a row the first numbers of the next.
 _SOURCE = r"""
 /* Python VERSIONS */
 #define PY_SSIZE_T_CLEAN
@@ -26,7 +27,7 @@ _SOURCE = r"""
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 12, DATA = 6, NUMBERS = 24, LINE = 64, LINES = 8 };
+enum { ROWS = 12, DATA = 6, NUMBERS = 64, LINE = 64, LINES = 8 };
 
 static int stack_array(PyArrayObject *row, float *to, Py_ssize_t size, PyObject *dtype) {
   if ((PyObject *)PyArray_DESCR(row) != dtype || PyArray_NDIM(row) != 1) return 0;
@@ -35,14 +36,21 @@ static int stack_array(PyArrayObject *row, float *to, Py_ssize_t size, PyObject 
   return 1;
 }
 
-static int stack_numbers(PyObject *row, float *to, Py_ssize_t size) {
-  if (!PyList_CheckExact(row) && !PyTuple_CheckExact(row)) return 0;
-  if (PySequence_Fast_GET_SIZE(row) != size) return 0;
-  PyObject **numbers = PySequence_Fast_ITEMS(row);
+/* The numbers of a list or tuple of `size`; NULL for anything else. */
+static PyObject **numbers_of(PyObject *row, Py_ssize_t size) {
+  if (!PyList_CheckExact(row) && !PyTuple_CheckExact(row)) return NULL;
+  return PySequence_Fast_GET_SIZE(row) == size ? PySequence_Fast_ITEMS(row) : NULL;
+}
+
+static int stack_numbers(PyObject *row, float *to, Py_ssize_t size, PyObject *next) {
+  PyObject **numbers = numbers_of(row, size);
+  if (!numbers) return 0;
+  PyObject **following = next && size >= NUMBERS ? numbers_of(next, size) : NULL;
   for (Py_ssize_t k = 0; k < size; k++) {
     PyObject *number = numbers[k];
     double x;
     if (k + NUMBERS < size) __builtin_prefetch(numbers[k + NUMBERS]);
+    else if (following) __builtin_prefetch(following[k + NUMBERS - size]);
     if (PyFloat_CheckExact(number)) {
       x = PyFloat_AS_DOUBLE(number);
     } else {
@@ -67,8 +75,9 @@ stack(PyObject *rows, float *to, Py_ssize_t size, PyTypeObject *array, PyObject 
       const char *data = PyArray_DATA((PyArrayObject *)row[k + DATA]);
       for (int line = 0; line < LINES; line++) __builtin_prefetch(data + LINE * line);
     }
+    PyObject *next = k + 1 < count ? row[k + 1] : NULL;
     if (!(Py_TYPE(row[k]) == array ? stack_array((PyArrayObject *)row[k], to, size, dtype)
-                                   : stack_numbers(row[k], to, size)))
+                                   : stack_numbers(row[k], to, size, next)))
       return 0;
   }
   return 1;

@@ -14,6 +14,8 @@ from pd_v2.data_type import (
     integer_value,
     integer_value_sequence,
     integer_value_sub_sequence,
+    sparse_binary_vector,
+    sparse_float_vector_sequence,
 )
 
 FLAT = [0.0, 0.0]
@@ -433,3 +435,58 @@ def test_the_elements_of_an_array_are_the_fields_of_a_sample():
     assert_slot(found["y"], [[2], [4]])
     with pytest.raises(TypeError, match="sample 1 is of type float64"):
         feeder([np.array([1.0, 2.0]), np.float64(1.0)])
+
+
+KINDS = {
+    "arrays": (dense_vector(3), np.float32([[1, 2, 3], [4, 5, 6]])),
+    "lists": (dense_vector(3), [[1.5, 2, 3], [0.1, 5, 6]]),
+    "images": (dense_vector(6), np.arange(12.0).reshape(2, 2, 3)),
+    "one number": (dense_vector(3), [7, 0.5]),
+    "masked": (dense_vector(2), [np.ma.ones(2, np.float32), np.float32([3, 4])]),
+    "ids": (integer_value(5), [4, 0]),
+    "arrays of ids": (integer_value(5), np.array([4, 0], np.uint8)),
+    "steps": (dense_vector_sequence(2), [[[1, 2]], [[3, 4], [5, 6]]]),
+    "words": (integer_value_sequence(9), [[1, 2, 3], []]),
+    "nested words": (integer_value_sub_sequence(9), [[[1], [2, 3]], [[8]]]),
+    "columns": (sparse_binary_vector(9), [[0, 3], []]),
+    "pairs": (sparse_float_vector_sequence(9), [[[(0, 1.5)], []], [[(8, 2.0)]]]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sample", [tuple, list, lambda fields: dict(enumerate(fields))])
+def test_the_arrays_to_feed_are_those_of_the_slots(kind, sample):
+    type_, values = KINDS[kind]
+    feeder = DataFeeder([("x", type_), ("label", integer_value(2))])
+    batch = [sample((value, k)) for k, value in enumerate(values)]
+    for rows in (batch, tuple(batch), batch[:1]):
+        slots, arrays = feeder(rows), feeder.arrays(rows)
+        expected = [a for name in ("x", "label") for a in slots[name].arrays]
+        assert [(a.dtype, a.shape, a.tobytes()) for a in arrays] == [
+            (a.dtype, a.shape, a.tobytes()) for a in expected
+        ]
+        assert all(a.flags.writeable and a.flags.c_contiguous for a in arrays)
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (dense_vector(2), [np.ones(2, np.float32), np.ones(3, np.float32)]),
+        (dense_vector(2), [np.ones(2, np.float32), np.ones((1, 3), np.float32)]),
+        (dense_vector(2), [[1.0, 2.0], [1.0, "b"]]),
+        (dense_vector(2), [np.ma.ones(2), np.ma.masked_equal([1.0, 2.0], 2.0)]),
+        (integer_value(3), [1, 3]),
+        (integer_value(3), [1, -1]),
+        (integer_value(3), [1, 1.5]),
+        (integer_value_sequence(3), [[1], [2, 3]]),
+        (sparse_binary_vector(3), [[1], [3]]),
+    ],
+)
+def test_the_arrays_to_feed_have_the_same_faults(type_, values):
+    feeder, batch = DataFeeder([("x", type_)]), [(value,) for value in values]
+    with pytest.raises(ValueError) as of_slots:
+        feeder(batch)
+    with pytest.raises(ValueError) as of_arrays:
+        feeder.arrays(batch)
+    assert str(of_arrays.value) == str(of_slots.value)
+    assert "data layer 'x' (column 0), sample 1" in str(of_arrays.value)
