@@ -145,11 +145,12 @@ class DataFeeder:
         """Return the samples as a list, and their fields if they have numbers, else none."""
         batch = dat if isinstance(dat, list) else list(dat)
         others = {*map(type, batch)} - _TUPLES
-        kinds = [kind for kind in others if not issubclass(kind, (tuple, list))]
-        if kinds:
-            batch = _as_indexable(batch)
-        if any(issubclass(kind, Mapping) for kind in kinds):
-            return batch, []
+        if others:
+            kinds = [kind for kind in others if not issubclass(kind, (tuple, list))]
+            if kinds:
+                batch = _as_indexable(batch)
+            if any(issubclass(kind, Mapping) for kind in kinds):
+                return batch, []
         return batch, list(zip(*batch, strict=False))  # as many as the shortest sample has
 
     def fields_of(self, sample):

@@ -1,7 +1,6 @@
 """The callback that reads: batches of a reader, of which each rank of a job has its part."""
 
 from collections.abc import Callable, Mapping, Sequence, Sized
-from contextlib import nullcontext
 from typing import Any
 
 from ..graph.errors import GraphError
@@ -182,7 +181,9 @@ class Data(RunnerItem):
         context.batch, feeds = own
         is_fed = self.inputs is not None or isinstance(context.batch, Mapping)
         context.feeds = feeds if is_fed else None
-        with nullcontext() if ranks is None else ranks.weighing():
+        if ranks is None:
+            return following()
+        with ranks.weighing():
             return following()
 
     def _begin_pass(self, ranks, feeds, size):

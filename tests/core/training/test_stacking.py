@@ -66,7 +66,9 @@ def test_anything_else_is_left_to_python(row, stack):
 
 
 @pytest.mark.parametrize("size", [63, 64, 65, 200])
-@pytest.mark.parametrize("last", [[], [1.0] * 5, (1.0,) * 500, np.ones(64, np.float32), None, "text"])
+@pytest.mark.parametrize(
+    "last", [[], [1.0] * 5, (1.0,) * 500, np.ones(64, np.float32), None, "text"]
+)
 def test_the_row_after_one_may_be_anything(size, last, stack):
     """Its first numbers are fetched before it is looked at."""
     assert stack([[1.0] * size, [2.0] * size, last], size) is None or len(last) == size

@@ -59,3 +59,24 @@ def test_other_evaluators_change_nothing():
     with pytest.raises(ValueError, match="there are 2 sums"):
         own.restore(state)
     assert own.metrics() == {"a": 0.5, "b": 1.5}
+
+
+PARTS = [
+    *(np.float32(x) for x in (0.1, 1e-45, 3.4e38, np.nan, -np.inf)),
+    *(np.int64(2**63 - 1), np.int64(2**53 + 1), np.float64(0.1), np.bool_(True)),
+]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=repr)
+@pytest.mark.parametrize("of_array", [np.array, lambda x: np.array([x, x])])
+def test_sums_are_those_of_numpy(part, of_array):
+    """An array of no axes is added as a number of Python."""
+    tally, expected = base.Sums(1, lambda total: {"": total}), np.float64(0.0)
+    for _ in range(3):
+        tally.update(of_array(part))
+        expected = expected + of_array(part)
+    (found,) = tally.sums
+    assert (type(found), np.asarray(found).tobytes()) == (
+        type(expected),
+        np.asarray(expected).tobytes(),
+    )
