@@ -10,11 +10,11 @@ import pytest
 from onnx import helper
 
 import pd_core as pd
-from pd_core.__main__ import main
 from pd_core.backend.fused import onednn, program
 from pd_core.backend.fused.build import available, build
 from pd_core.backend.fused.onednn import channels_last, choice, kernels
 from pd_core.backend.passes.context import Context
+from pd_core.commands import main
 from pd_core.graph.node import ancestors
 
 pytestmark = [
