@@ -33,7 +33,7 @@ class Pooling:
         """Return a pooling or its gradient, None for windows that are not for rows."""
         is_grad = node.op_type.endswith("Grad")
         result = node.inputs[-1] if is_grad else node.outputs[0]
-        g = _geometry_of(node, inputs[0], result)
+        g = geometry_of(node, inputs[0], result)
         if g is None or len(node.outputs) > 1:
             return None
         mean = "Average" in node.op_type
@@ -125,8 +125,8 @@ def _shares(winners, dy, all_ties):
     return parts, dy
 
 
-def _geometry_of(node, image, result):
-    """The windows of a pooling; None for dilations, and where they reach beyond their padding."""
+def geometry_of(node, image, result):
+    """Return the windows of a pooling; None for dilations and where they reach beyond padding."""
     sizes = [*image.dims[1:], *result.dims[1:]]
     if image.rank != 4 or image.dtype != np.float32 or not all(isinstance(d, int) for d in sizes):
         return None

@@ -7,6 +7,7 @@ import numpy as np
 
 from ....graph.node import Node, apply
 from ....graph.variable import Dim, Inputs, Variable, constant, static
+from ...layout.pooling import geometry_of
 from ...passes.relu import masked
 from .images import LastOf
 
@@ -41,21 +42,12 @@ def pooled(node: Node, inputs: Inputs, last_of: LastOf) -> Variable | None:
 
 def _window_of(node, image, result):
     """The sizes of windows that are tiles of the image."""
-    sizes = [*image.dims[1:], *result.dims[1:]]
-    if image.rank != 4 or image.dtype != np.float32 or not all(isinstance(d, int) for d in sizes):
+    g = geometry_of(node, image, result)
+    if g is None or any(g.pads):
         return None
-    image, result = static(image.dims[2:]), static(result.dims[2:])
-    if node.op_type.startswith("Global"):
-        return image
-    a = node.attributes
-    window = tuple(a["kernel_shape"])
-    strides = tuple(a.get("strides") or (1, 1))
-    if any(a.get("pads") or ()) or a.get("auto_pad", "NOTSET") != "NOTSET":
-        return None
-    axes = zip(window, strides, image, result, strict=True)
+    axes = zip(g.window, g.strides, static(image.dims[2:]), g.sizes, strict=True)
     tiles = all(k * r == size and (s == k or r == 1) for k, s, size, r in axes)
-    dilated = any(d != 1 for d in a.get("dilations") or ())
-    return window if tiles and not dilated else None
+    return g.window if tiles else None
 
 
 def _reshaped(x: Variable, *dims: Dim) -> Variable:
