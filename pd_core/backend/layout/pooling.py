@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -125,14 +126,15 @@ def _shares(winners, dy, all_ties):
     return parts, dy
 
 
-def geometry_of(node, image, result):
+def geometry_of(node: Node, image: Variable, result: Variable) -> Geometry | None:
     """Return the windows of a pooling; None for dilations and where they reach beyond padding."""
     sizes = [*image.dims[1:], *result.dims[1:]]
     if image.rank != 4 or image.dtype != np.float32 or not all(isinstance(d, int) for d in sizes):
         return None
-    image, result = tuple(image.dims[2:]), tuple(result.dims[2:])
+    pixels: Any = image.dims[2:]
+    found: Any = result.dims[2:]
     if node.op_type.startswith("Global"):
-        return Geometry(image, image, (0, 0), (1, 1))
+        return Geometry(pixels, pixels, (0, 0), (1, 1))
     a = node.attributes
     window = tuple(a["kernel_shape"])
     strides = tuple(a.get("strides") or (1, 1))
@@ -140,10 +142,10 @@ def geometry_of(node, image, result):
     dilated = any(d != 1 for d in a.get("dilations") or ())
     if dilated or a.get("auto_pad", "NOTSET") != "NOTSET":
         return None
-    axes = list(zip(window, strides, image, result, pads, strict=False))
+    axes = list(zip(window, strides, pixels, found, pads, strict=False))
     inside = all((r - 1) * s + k <= size + p for k, s, size, r, p in axes)
     if "Average" in node.op_type and (any(pads) or not inside):
         return None
     # the last window of an axis with one window reaches as far as its stride
     strides = tuple(max(k, s) if r == 1 else s for k, s, _, r, _ in axes)
-    return Geometry(window, strides, pads[:2], result)
+    return Geometry(window, strides, pads[:2], found)
