@@ -38,6 +38,14 @@ _OPTIONS = {
     "openvino": {"precision": "ACCURACY"},
 }
 
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 _lock = RLock()
 _registered: list[str] = []  # libraries
 

@@ -17,6 +17,7 @@ from ..graph.site import Site, site_text
 from ..graph.variable import Variable, static
 from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .bound import Bound
+from .devices import cores
 from .devices import device as find_device
 from .fallbacks import count_fallbacks
 from .fused import onednn
@@ -33,11 +34,6 @@ from .passes.forms import NO_FORMS, kernels
 from .stage_models import stage_models
 
 _LARGE = 32 << 20  # bytes of all values from which a program's memory is not planned
-
-
-def _cores():
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def session(
@@ -60,7 +56,7 @@ def session(
     take turns do not fight for cores.
     """
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = _cores()
+    options.intra_op_num_threads = cores()
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.log_severity_level = 4  # errors are raised, and explained there
     if profile:

@@ -1,4 +1,4 @@
-"""What one rank of a job calls alone, though it needs the others."""
+"""Collective operations that one rank of a job may start alone: the others join in."""
 
 from collections.abc import Callable
 from typing import TypeVar

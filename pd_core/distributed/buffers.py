@@ -44,20 +44,18 @@ class Buffer:
         for shape in shapes:
             starts.append(size)
             size += -(-prod(shape) // step) * step
-        unit = 1 if wire is None or isinstance(wire, np.dtype) else wire.unit
-        self.sum = aligned(-(-size // unit) * unit, self.dtype)
+        kind = wire if isinstance(wire, type) else Wire
+        self.sum = aligned(-(-size // kind.unit) * kind.unit, self.dtype)
         self.sum[:] = 0  # the gaps between arrays too
-        is_short = isinstance(wire, np.dtype) and wire != self.dtype
-        if isinstance(wire, np.dtype):
-            self.wire = ShortWire(self.sum, wire) if is_short else Wire(self.sum)
-        else:
-            self.wire = (wire or Wire)(self.sum)
+        self.wire = kind(self.sum)
+        if isinstance(wire, np.dtype) and wire != self.dtype:
+            self.wire = ShortWire(self.sum, wire)
         self._places = list(zip(starts, shapes, strict=True))
         self.views = self.split(self.sum)
         self.ends = [*starts[1:], size] if starts else []
         self.errors: Sequence[np.ndarray] = ()  # what is added to the arrays, if anything
         length = max(step, bucket_bytes // self.dtype.itemsize)
-        length = -(-length // unit) * unit
+        length = -(-length // kind.unit) * kind.unit
         self.buckets = [
             Bucket(self, a, min(a + length, len(self.sum)), first + number)
             for number, a in enumerate(range(0, size, length))

@@ -24,7 +24,7 @@ _WHAT = "a call of one rank"
 
 
 class Participant(Protocol):
-    """What calls are about, of which each rank has its own with the same key."""
+    """An object that calls use on all ranks; each rank has its own, under the same key."""
 
     def take_part(self, what: str, name: str) -> None:
         """Do what a rank that calls has the others do, the same exchanges in the same order."""

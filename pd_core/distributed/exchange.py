@@ -373,7 +373,7 @@ def send_values(
 
 
 def _exactly_added(old, gradient):
-    """What was accumulated, with one more gradient: an exact sum, or a list of rows and values."""
+    """The accumulated gradients and one more: an exact sum, or a list of rows and values."""
     if isinstance(gradient, tuple):
         return [*(old or []), _copy(gradient)]
     total = ExactSum(np.shape(gradient)) if old is None else old

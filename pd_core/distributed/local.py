@@ -49,11 +49,10 @@ class LocalSteps:
             return own
         scaled: Gradients = {}
         for w, g in own.items():
-            scaled[w] = (
-                (g[0], g[1] * g[1].dtype.type(size))
-                if isinstance(g, tuple)
-                else (np.asarray(g * g.dtype.type(size)))
-            )
+            if isinstance(g, tuple):
+                scaled[w] = g[0], g[1] * g[1].dtype.type(size)
+            else:
+                scaled[w] = np.asarray(g * g.dtype.type(size))
         return scaled
 
     def take(

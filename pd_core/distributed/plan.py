@@ -84,7 +84,7 @@ class Plan:
                 buffer.errors = [self._error(w()) for w in refs]
 
     def _error(self, w):
-        """What was lost of the gradients of a parameter so far."""
+        """The compression error of a parameter's gradients so far, at first zeros."""
         found = self.errors.get(w)
         return np.zeros(static(w.dims), w.dtype) if found is None else found
 

@@ -54,9 +54,7 @@ def largest(array: np.ndarray, fraction: float) -> np.ndarray:
     """
     flat = array.reshape(-1)
     count = min(flat.size, max(1, round(fraction * flat.size)))
+    if not count:
+        return np.zeros(0, np.int64)
     sizes = np.where(np.isnan(flat), np.inf, np.abs(flat))
-    return (
-        np.sort(np.argpartition(sizes, flat.size - count)[flat.size - count :])
-        if count
-        else (np.zeros(0, np.int64))
-    )
+    return np.sort(np.argpartition(sizes, flat.size - count)[flat.size - count :])

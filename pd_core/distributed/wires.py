@@ -25,7 +25,7 @@ class Wire:
 
     @property
     def errors(self) -> np.ndarray:
-        """What was lost of the numbers of this rank: nothing."""
+        """The rounding errors of the numbers that this rank has sent: zeros."""
         return np.zeros_like(self.total)
 
     def begin(self, start: int, stop: int) -> None:

@@ -163,12 +163,12 @@ class RecordedNode(Node):
 
     @property
     def template(self) -> Form:
-        """What a pattern compares, as that of a RecordedCall: the form."""
+        """The form, which patterns compare as they do the template of a RecordedCall."""
         return self.form
 
     @property
     def flow(self) -> bool:
-        """What a pattern compares, as that of a RecordedCall: whether it has gradients."""
+        """Whether it has gradients; patterns compare it as they do the flow of a RecordedCall."""
         return self.tracked
 
     @property

@@ -1,4 +1,4 @@
-"""What every rank adds to a checkpoint: its rows of tables, what its compression has lost."""
+"""The parts of a checkpoint that every rank writes: rows of tables, and compression errors."""
 
 import os
 import re

@@ -7,16 +7,17 @@ the processor, ONNX Runtime. So is the name of an object file, which has a part 
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from ...graph.errors import CompilerError
-from ...storage.partial import is_partial, partial_path
+from ...storage.partial import is_partial
+from ..devices import cores
 from ..installed import ONNX_RUNTIME
 from .compilers import FLAGS, available, compiler, machine_flags, processor, suffix, why_not
-from .home import OBJECT, folder, is_there, locked, remove_oldest
+from .home import OBJECT, complete, folder, is_there, locked, remove_oldest
 from .parts import Part, Source
 
 __all__ = ["available", "build", "compiler", "find", "folder", "why_not"]
@@ -102,7 +103,7 @@ def _compile(source: str | Source, path: Path, tools: _Tools, alone: bool) -> No
                 with suppress(OSError):
                     os.remove(path.parent / entry)
     command = [*tools.command, "-shared"]
-    with _complete(path) as partial:
+    with complete(path) as partial:
         text = path.with_suffix(".c") if alone else Path(f"{partial}.c")
         try:
             if isinstance(source, str):
@@ -119,29 +120,14 @@ def _compile(source: str | Source, path: Path, tools: _Tools, alone: bool) -> No
                 text.unlink(missing_ok=True)
 
 
-@contextmanager
-def _complete(path: Path) -> Iterator[Path]:
-    """Give a path beside one, to which what has been written to it is renamed at the end."""
-    partial = Path(partial_path(str(path)))
-    try:
-        yield partial
-        with open(partial, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError as error:
-        raise CompilerError(f"compiled kernels cannot be written: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def _objects(parts: Sequence[Part], tools: _Tools) -> list[Path]:
     """Return the object files of parts, compiled unless the folder has them; each file once."""
     paths = {part: tools.object(part) for part in parts}
     missing = [part for part, path in paths.items() if not is_there(path)]
     if missing:
-        cores = _cores()
-        with ThreadPoolExecutor(cores) as pool:
-            for done in [pool.submit(_compile_parts, b, tools) for b in _batches(missing, cores)]:
+        count = cores()
+        with ThreadPoolExecutor(count) as pool:
+            for done in [pool.submit(_compile_parts, b, tools) for b in _batches(missing, count)]:
                 done.result()
     files: dict[tuple[int, int], Path] = {}
     for path in paths.values():
@@ -150,14 +136,7 @@ def _objects(parts: Sequence[Part], tools: _Tools) -> list[Path]:
     return list(files.values())
 
 
-def _cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _batches(parts: Iterable[Part], cores: int) -> list[list[Part]]:
+def _batches(parts: Iterable[Part], most: int) -> list[list[Part]]:
     """The parts as so many runs of the compiler, the longest first.
 
     Those with the same header, flags and calls are one run, or some of about the same length.
@@ -168,7 +147,7 @@ def _batches(parts: Iterable[Part], cores: int) -> list[list[Part]]:
         alike.setdefault(key, []).append(part)
     batches: list[list[Part]] = []
     for same in alike.values():
-        count = min(cores, len(same), 1 + sum(len(part.text) for part in same) // _BATCH)
+        count = min(most, len(same), 1 + sum(len(part.text) for part in same) // _BATCH)
         lengths = [0] * count
         runs: list[list[Part]] = [[] for _ in range(count)]
         for part in sorted(same, key=lambda part: -len(part.text)):
@@ -183,7 +162,7 @@ def _compile_parts(parts: Sequence[Part], tools: _Tools) -> None:
     """Compile parts of one header to one file, which has the names of all of them."""
     text = "\n".join([parts[0].header, *(part.text for part in parts), ""])
     paths = [tools.object(part) for part in parts]
-    with _complete(paths[0]) as partial:
+    with complete(paths[0]) as partial:
         options = [*tools.before, *parts[0].flags, "-c", "-x", "c", "-o", str(partial), "-"]
         _run([*tools.command, *options], paths[0].with_suffix(".c"), text)
         os.chmod(partial, 0o600)
@@ -193,7 +172,7 @@ def _compile_parts(parts: Sequence[Part], tools: _Tools) -> None:
             except FileExistsError:  # another process has compiled it as well
                 continue
             except OSError:  # a file system without links
-                with _complete(path) as copy:
+                with complete(path) as copy:
                     copy.write_bytes(partial.read_bytes())
                     os.chmod(copy, 0o600)
 

@@ -332,7 +332,7 @@ def _makes(nodes, alive, names):
 
 
 def _root(x, views):
-    """What a value is a view of."""
+    """The value behind a chain of views."""
     while x in views:
         x = views[x]
     return x

@@ -29,18 +29,25 @@ _LIMIT = 512 << 20  # bytes of files, of which the least recently used go
 def keep(name: str, data: bytes) -> None:
     """Keep data in the folder under a name, which is there completely or not at all."""
     path = folder() / f"{name}{_DATA}"
-    partial = partial_path(str(path))
-    with suppress(OSError):  # it is made again where it is missing
-        try:
-            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        finally:
-            with suppress(FileNotFoundError):
-                os.remove(partial)
+    with suppress(CompilerError, OSError), complete(path) as partial:  # where missing, made again
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+
+
+@contextmanager
+def complete(path: Path) -> Iterator[Path]:
+    """Give a path beside one, to which what has been written to it is renamed at the end."""
+    partial = Path(partial_path(str(path)))
+    try:
+        yield partial
+        with open(partial, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        raise CompilerError(f"compiled kernels cannot be written: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def kept(name: str) -> bytes | None:

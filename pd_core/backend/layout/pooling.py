@@ -1,7 +1,7 @@
 """Pooling of images that are position-major: the cells of all windows are rows."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,10 +79,10 @@ class Pooling:
         dims = (len(cells) * order.size, *dy.dims[1:])
 
         def spread(is_nan: bool) -> list[Variable]:
-            parts, left = _shares([apply("Equal", c, y, known=c.dims) for c in cells], dy, all_ties)
+            parts, left = shares([apply("Equal", c, y, known=c.dims) for c in cells], dy, all_ties)
             if is_nan:  # of which none is equal to y
                 last = [apply("IsNaN", c) for c in reversed(cells)]
-                more, _ = _shares(last, left, all_ties)
+                more, _ = shares(last, left, all_ties)
                 parts = [a + b for a, b in zip(parts, reversed(more), strict=True)]
             return [apply("Concat", *parts, axis=0, known=dims)]
 
@@ -117,8 +117,10 @@ class Pooling:
         return [self.rows.take(x.rows, i, absent=_LOWEST) for i in index]
 
 
-def _shares(winners, dy, all_ties):
-    """dy where each mask holds, and what is left; unless `all_ties` only the first mask gets it."""
+def shares(
+    winners: Iterable[Variable], dy: Variable, all_ties: bool
+) -> tuple[list[Variable], Variable]:
+    """Return dy where each mask holds and what is left; unless `all_ties` the first one gets it."""
     parts = []
     for mask in winners:
         parts.append(masked(mask, dy))

@@ -247,6 +247,13 @@ def run(program, *args):
         return program(*args)
 
 
+def check(own, whole):
+    """Check that a rank has seen what one process sees."""
+    assert own.keys() == whole.keys()
+    for key, value in whole.items():
+        np.testing.assert_allclose(own[key], value, rtol=1e-4, atol=1e-5, err_msg=key)
+
+
 def main(folder):
     """Run all programs, the first one twice."""
     rank = os.environ["PADDLE_INIT_TRAINER_ID"]

@@ -35,18 +35,12 @@ def results(tmp_path_factory):
     return of
 
 
-def check(own, whole):
-    assert own.keys() == whole.keys()
-    for key, value in whole.items():
-        np.testing.assert_allclose(own[key], value, rtol=1e-4, atol=1e-5, err_msg=key)
-
-
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_local_script_as_in_one_process(results, name):
     whole = programs.run(getattr(programs, name))
     for ranks in RANKS:
         for own in results(ranks)[name]:
-            check(own, whole)
+            programs.check(own, whole)
 
 
 @pytest.mark.parametrize("ranks", RANKS)
@@ -60,7 +54,7 @@ def test_trainers_of_a_cluster_as_one_on_all_samples(results, ranks):
         seen = len(costs) // 2
         kept = [*expected[:seen], *expected[steps : steps + seen]]
         np.testing.assert_allclose(costs, kept, rtol=1e-4, atol=1e-5)
-        check(own, {key: value for key, value in whole.items() if key != "cost"})
+        programs.check(own, {key: value for key, value in whole.items() if key != "cost"})
     assert len(tests) == ranks
 
 

@@ -49,24 +49,18 @@ def _loaded(folder, name, ranks):
     return [dict(np.load(folder / "seen" / f"{name}-{r}.npz")) for r in range(ranks)]
 
 
-def check(own, whole):
-    assert own.keys() == whole.keys()
-    for key, value in whole.items():
-        np.testing.assert_allclose(own[key], value, rtol=1e-4, atol=1e-5, err_msg=key)
-
-
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_local_script_as_in_one_process(results, name):
     whole = programs.run(getattr(tables, name))
     for ranks in (2, 4) if name in OF_FOUR else (2,):
         for own in results[ranks][name]:
-            check(own, whole)
+            programs.check(own, whole)
 
 
 def test_trainers_of_a_cluster_as_one_on_all_samples(results):
     whole = programs.run(tables.clustered, 2)
     for own in results[2]["clustered"]:
-        check(own, whole)
+        programs.check(own, whole)
 
 
 def test_all_ranks_have_the_same_bits(results):

@@ -20,7 +20,7 @@ CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "ConvInputGrad", "ConvFilterG
 
 
 class Geometry(NamedTuple):
-    """What a convolution and its gradients have in common."""
+    """The sizes and attributes of a convolution, which its gradients share."""
 
     channels: int
     filters: int

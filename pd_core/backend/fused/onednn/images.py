@@ -7,18 +7,11 @@ import numpy as np
 
 from ....graph.node import Node, apply, composite
 from ....graph.variable import Dim, Inputs, Variable
+from ...layout import elementwise
 
 LastOf = Callable[[Variable], Variable]
 TO_LAST, TO_PLAIN = [0, 2, 3, 1], [0, 3, 1, 2]
-POINTWISE = frozenset(
-    {
-        *("Relu", "ReluGrad", "LeakyRelu", "Elu", "Selu", "Sigmoid", "Tanh", "Clip", "Softplus"),
-        *("Abs", "Neg", "Exp", "Log", "Sqrt", "Sign", "Erf", "HardSigmoid", "HardSwish", "Celu"),
-        *("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "PRelu", "ThresholdedRelu"),
-        *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Not", "And", "Or"),
-        *("Where", "Cast", "Identity", "Reciprocal", "Gelu", "NormalCdf", "NormalPdf"),
-    }
-)
+POINTWISE = elementwise.POINTWISE | {"Gelu", "NormalCdf", "NormalPdf"}
 _AXES = {0: 0, 1: 3, 2: 1, 3: 2}
 _WHOLE = ([2, 3], [0, 2, 3], [0, 1, 2, 3], [1])  # axes whose sums have their elements in order
 

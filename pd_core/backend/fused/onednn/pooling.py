@@ -7,8 +7,7 @@ import numpy as np
 
 from ....graph.node import Node, apply
 from ....graph.variable import Dim, Inputs, Variable, constant, static
-from ...layout.pooling import geometry_of
-from ...passes.relu import masked
+from ...layout.pooling import geometry_of, shares
 from .images import LastOf
 
 POOLS = frozenset(
@@ -111,17 +110,8 @@ def _max_grad(x, y, dy, window, all_ties):
     The last NaN of a window is its largest, or all of them are.
     """
     cells = _cells(x, window)
-    parts, left = _shares([apply("Equal", c, y, known=c.dims) for c in cells], dy, all_ties)
+    parts, left = shares([apply("Equal", c, y, known=c.dims) for c in cells], dy, all_ties)
     last = [apply("IsNaN", c) for c in reversed(cells)]  # none of which is equal to y
-    more, _ = _shares(last, left, all_ties)
+    more, _ = shares(last, left, all_ties)
     parts = [a + b for a, b in zip(parts, reversed(more), strict=True)]
     return _joined(parts, window)
-
-
-def _shares(winners, dy, all_ties):
-    """dy where each mask holds, and what is left; unless `all_ties` only the first mask gets it."""
-    parts = []
-    for mask in winners:
-        parts.append(masked(mask, dy))
-        dy = dy if all_ties else dy - parts[-1]
-    return parts, dy

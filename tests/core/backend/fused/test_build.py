@@ -230,8 +230,8 @@ def test_libraries_that_were_not_used_for_longest_are_removed(monkeypatch, priva
 
 def test_what_killed_compilers_have_left_is_removed(private):
     path = build(source(1))
-    partial = builder.partial_path(str(path))
-    for name in (partial, builder.partial_path(str(private / "other.so"))):
+    partial = home.partial_path(str(path))
+    for name in (partial, home.partial_path(str(private / "other.so"))):
         with open(name, "w") as file:
             os.utime(file.fileno(), (0, 0))
     path.unlink()
@@ -308,7 +308,7 @@ def test_flags_and_headers_have_object_files_of_their_own(monkeypatch):
 
 
 def test_long_parts_are_divided_between_the_cores(monkeypatch):
-    monkeypatch.setattr(builder, "_cores", lambda: 3)
+    monkeypatch.setattr(builder, "cores", lambda: 3)
     commands = compilations(monkeypatch)
     text = "__attribute__((weak)) int f{0}(int x) {{ return {1}; }}"
     long = [text.format(k, "+".join(["x"] * builder._BATCH)) for k in range(8)]
