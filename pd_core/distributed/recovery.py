@@ -3,6 +3,7 @@
 import os
 import pickle
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 # Open MPI's option `mpiexec --with-ft ulfm`, in the environment of the ranks
 _FAULT_TOLERANCE = "OMPI_MCA_mpi_ft_enable"
 _TRUE = "1", "true", "yes", "on", "enabled"
+
+_NEWS_SECONDS = 5.0  # in which a rank hears which others are lost
 
 GO_ON = "start the program again: Resume goes on from its newest checkpoint"
 
@@ -91,20 +94,26 @@ class Recovery:
             raise RankLost(f"{world.broken}\n  hint: {GO_ON}") from error
         if world.can_shrink and not world.divided:
             return
-        lost = self._failed()
         with suppress(world.mpi.Exception, NotImplementedError):
             world.comm.Revoke()  # the others wait for this rank then
+        lost = self._failed()
         world.give_up(error, f"{ranks_text(lost)} of {world.size} was lost" if lost else str(error))
         names = ", ".join(sorted(f"the table {table.name}" for table in world.divided))
         because = f"; each rank has a part of {names}" if names else ""
         raise RankLost(lost_text(lost, world.size) + because + f"\n  hint: {GO_ON}") from error
 
     def _failed(self):
-        comm = self.world.comm
-        try:
-            return _members(self.world.mpi, comm.Get_failed(), comm.Get_group())
-        except (self.world.mpi.Exception, NotImplementedError):
-            return []
+        """The ranks that are lost; a rank that was told of a loss hears of whom a little later."""
+        mpi, comm = self.world.mpi, self.world.comm
+        end = time.monotonic() + min(_NEWS_SECONDS, self.world.timeout)
+        lost: list[int] = []
+        with suppress(NotImplementedError):
+            while not lost and time.monotonic() < end:
+                with suppress(mpi.Exception):
+                    lost = _members(mpi, comm.Get_failed(), comm.Get_group())
+                with suppress(mpi.Exception):
+                    mpi.COMM_WORLD.Iprobe()  # news arrive in calls of MPI only
+        return lost
 
     def _agree(self, flag, limited=True):
         """Whether all ranks that are left have the flag 1: the same on all of them."""

@@ -1,10 +1,11 @@
 """Ranks that are killed: the others go on, or the job ends with a message and is resumed."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
-from pd_core.distributed import process
+from pd_core.distributed import process, recovery
 from tests.core.distributed import jobs, kills
 
 MODULE = "tests.core.distributed.failures"
@@ -58,6 +59,18 @@ def test_ranks_that_cannot_go_on_say_so_once(name, because):
     text = f"rank 1 of 3 was lost: killed, or the machine is down{because}\n  hint: {kills.HINT}\n"
     assert ended.stderr.count(text) == 1, ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_rank_that_is_told_of_a_loss_waits_until_it_knows_whose():
+    """A message that is printed once must name the rank, whichever of the others prints it."""
+    news = iter([[], [], [1]])
+    group = SimpleNamespace(Translate_ranks=lambda ranks, of: next(news))
+    comm = SimpleNamespace(Get_failed=lambda: group, Get_group=lambda: group)
+    mpi = SimpleNamespace(
+        Exception=OSError, UNDEFINED=-1, COMM_WORLD=SimpleNamespace(Iprobe=lambda: False)
+    )
+    world = SimpleNamespace(mpi=mpi, comm=comm, timeout=60)
+    assert recovery.Recovery(world)._failed() == [1]
 
 
 def test_going_on_needs_fault_tolerance(monkeypatch):
