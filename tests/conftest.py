@@ -1,6 +1,7 @@
 """What every test starts from: no names, an unused session, one generator."""
 
 import gc
+import itertools
 import os
 import signal
 from pathlib import Path
@@ -47,9 +48,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+_begun = itertools.count(1)
+
+
 @pytest.fixture(autouse=True)
 def fresh_world():
     """No variable of another test is there, and draws start anew."""
+    if next(_begun) % 200 == 0:  # what libraries and the runs before have left in memory since
+        pytest_collection_finish()
     pd.reset(seed=0)
 
 

@@ -61,7 +61,7 @@ def test_ranks_that_cannot_go_on_say_so_once(name, because):
     assert "Traceback" not in ended.stderr
 
 
-def test_a_rank_that_is_told_of_a_loss_waits_until_it_knows_whose():
+def test_a_rank_waits_until_it_knows_who_is_lost():
     """A message that is printed once must name the rank, whichever of the others prints it."""
     news = iter([[], [], [1]])
     group = SimpleNamespace(Translate_ranks=lambda ranks, of: next(news))
