@@ -24,7 +24,7 @@ from ..graph.variable import Dims, Variable
 from ..graph.whole import whole
 from ..run.session import default_session
 from . import states
-from .groups import Group, Groups, check_rate, parameter_groups
+from .groups import Group, Groups, as_rate, parameter_groups
 from .regularizers import Clip, Penalty
 from .row_sparse import Gradient, gradients_by_rows
 from .settings import Settings, live_names
@@ -150,7 +150,7 @@ class Optimizer:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "learning_rate":
-            check_rate(type(self).__name__, value)
+            value = as_rate(type(self).__name__, value)
         if name == "accumulate":
             _check_period(type(self).__name__, value)
         if not name.startswith("_") and name != "groups":

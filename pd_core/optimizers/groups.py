@@ -66,17 +66,20 @@ def _group(who, k, group, known):
             f"{', '.join(known)}"
         )
     if "learning_rate" in settings:
-        check_rate(f"{who}: group {k}", settings["learning_rate"])
+        settings["learning_rate"] = as_rate(f"{who}: group {k}", settings["learning_rate"])
     return Group(_selected(who, k, group["params"]), tuple(settings.items()))
 
 
-def check_rate(who: str, rate: Any) -> None:
-    """Raise a TypeError if a learning rate is none of its forms."""
-    is_number = isinstance(rate, (int, float, np.number)) and not isinstance(rate, bool)
+def as_rate(who: str, rate: Any) -> Any:
+    """Return a learning rate in one of its forms; TypeError for anything else."""
+    if isinstance(rate, (np.ndarray, np.generic)) and rate.ndim == 0:
+        rate = rate.item()
+    is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
     if not is_number and not isinstance(rate, Variable) and not callable(rate):
         raise TypeError(
             f"{who}: learning_rate is a number, a scalar Variable or a schedule, not {rate!r}"
         )
+    return rate
 
 
 def _selected(who, k, params):

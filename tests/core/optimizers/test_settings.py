@@ -327,7 +327,18 @@ def test_what_a_graph_is_built_from_cannot_change_behind_it():
         lbfgs.history_size = 3
 
 
-@pytest.mark.parametrize("rate", ["0.1", None, True, [0.1]])
+@pytest.mark.parametrize("rate", [np.array(0.25), np.float32(0.25), np.float64(0.25)])
+def test_a_rate_of_numpy(rate):
+    groups = [{"params": "w", "learning_rate": rate}]
+    for optimizer in (pd.SGDOptimizer(rate), pd.SGDOptimizer(1.0, groups=groups)):
+        w = pd.Variable("w", data=np.ones(2, "f"))
+        pd.eval(optimizer.minimize(pd.reduce_sum(w)))
+        assert w.val().tolist() == [0.75, 0.75]
+        pd.reset()
+    assert "learning_rate=0.25" in repr(pd.SGDOptimizer(rate))
+
+
+@pytest.mark.parametrize("rate", ["0.1", None, True, [0.1], np.array([0.1]), np.array(True)])
 def test_what_is_no_rate(rate):
     message = r"learning_rate is a number, a scalar Variable or a schedule, not "
     with pytest.raises(TypeError, match=rf"AdamOptimizer: {message}"):
