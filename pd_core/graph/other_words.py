@@ -398,6 +398,26 @@ def check_arguments(cls: type, given: Mapping[str, Any]) -> None:
         raise TypeError(unknown(cls.__name__, name, known))
 
 
+def check_positions(cls: type, given: int, why: str) -> None:
+    """Raise a TypeError if a class of ours takes fewer arguments without a name than are given."""
+    names = _positions_of(cls)
+    if names is not None and given > len(names):
+        takes = f"takes {' and '.join(names)} without a name" if names else "takes names"
+        raise TypeError(f"{cls.__name__}: {takes}, {given} given; {why}")
+
+
+@cache
+def _positions_of(cls: type) -> tuple[str, ...] | None:
+    """The names of the arguments of a class that need no names; None if it is not ours."""
+    own: Any = cls.__init__  # type: ignore[misc]
+    if not (own.__module__ or "").startswith("pd_core."):
+        return None
+    parameters = list(inspect.signature(own).parameters.values())[1:]
+    if any(p.kind == p.VAR_POSITIONAL for p in parameters):
+        return None
+    return tuple(p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD)
+
+
 @cache
 def _arguments_of(cls: type) -> dict[str, None] | None:
     """The names of the arguments of a class; None if any are taken."""

@@ -70,7 +70,7 @@ class PReLU(Layer):
     W: Variable
 
     def __init__(
-        self, per_channel: bool = False, kernel_init: Initial = None, name: str | None = None
+        self, *, per_channel: bool = False, kernel_init: Initial = None, name: str | None = None
     ) -> None:
         super().__init__(name)
         self.per_channel = per_channel

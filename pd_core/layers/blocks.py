@@ -15,6 +15,7 @@ class _Blocks(Layer):
     def __init__(
         self,
         kernel: Sizes,
+        *,
         stride: Sizes = 1,
         padding: Sizes = 0,
         dilation: Sizes = 1,
@@ -22,6 +23,9 @@ class _Blocks(Layer):
     ) -> None:
         super().__init__(name)
         self.kernel, self.stride, self.padding, self.dilation = kernel, stride, padding, dilation
+
+    def _geometry(self):
+        return {"strides": self.stride, "pads": self.padding, "dilations": self.dilation}
 
     def extra(self) -> str:
         """Return the size of a block, and what is not the default."""
@@ -38,7 +42,7 @@ class Unfold(_Blocks):
 
     def forward(self, x: Operand) -> Variable:
         """Return the columns."""
-        return ops.unfold(x, self.kernel, self.stride, self.padding, self.dilation)
+        return ops.unfold(x, self.kernel, **self._geometry())
 
 
 class Fold(_Blocks):
@@ -48,17 +52,18 @@ class Fold(_Blocks):
         self,
         size: Sequence[int],
         kernel: Sizes,
+        *,
         stride: Sizes = 1,
         padding: Sizes = 0,
         dilation: Sizes = 1,
         name: str | None = None,
     ) -> None:
-        super().__init__(kernel, stride, padding, dilation, name)
+        super().__init__(kernel, stride=stride, padding=padding, dilation=dilation, name=name)
         self.size = size
 
     def forward(self, x: Operand) -> Variable:
         """Return the images."""
-        return ops.fold(x, self.size, self.kernel, self.stride, self.padding, self.dilation)
+        return ops.fold(x, self.size, self.kernel, **self._geometry())
 
     def extra(self) -> str:
         """Return the sizes of images and blocks, and what is not the default."""

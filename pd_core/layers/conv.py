@@ -22,6 +22,7 @@ class _Convolution(Layer):
         self,
         filters: int,
         kernel: Sizes,
+        *,
         stride: Sizes = 1,
         padding: Padding = 0,
         dilation: Sizes = 1,
@@ -103,6 +104,7 @@ class _Transposed(_Convolution):
         self,
         filters: int,
         kernel: Sizes,
+        *,
         stride: Sizes = 1,
         padding: Sizes = 0,
         output_padding: Sizes = 0,
@@ -114,8 +116,19 @@ class _Transposed(_Convolution):
         bias: bool = True,
         name: str | None = None,
     ) -> None:
-        geometry = (stride, padding, dilation, groups)
-        super().__init__(filters, kernel, *geometry, act, kernel_init, bias_init, bias, name)
+        super().__init__(
+            filters,
+            kernel,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            act=act,
+            kernel_init=kernel_init,
+            bias_init=bias_init,
+            bias=bias,
+            name=name,
+        )
         self.output_padding = output_padding
 
     def _convolve(self, x, filters, kernel, **options):

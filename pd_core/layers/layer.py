@@ -14,7 +14,7 @@ from ..graph.initializers import Initializer
 from ..graph.misfits import Misfits
 from ..graph.names import close_prefix, open_prefix
 from ..graph.nested import mapped
-from ..graph.other_words import LAYER, Signature, check_arguments, place
+from ..graph.other_words import LAYER, Signature, check_arguments, check_positions, place
 from ..graph.pickled import check_picklable
 from ..graph.recording import not_recording, recorder
 from ..graph.site import user_site
@@ -29,6 +29,8 @@ from .structure import Structure, check_shape
 from .summary import summary
 
 Computed = Callable[[tuple[int, ...], Parameter], Variable]  # (shape, spec) -> parameter
+
+_SIZES = "the others have names, and the first call sees the size of the input"
 
 
 class Layer(Structure):
@@ -64,6 +66,7 @@ class Layer(Structure):
         def __new__(cls, *args, **kwargs):
             if kwargs:
                 check_arguments(cls, kwargs)
+            check_positions(cls, len(args), _SIZES)
             as_python(arguments_of_class(cls), (cls, *args), kwargs)
             return object.__new__(cls)
 

@@ -52,6 +52,7 @@ class _BatchNorm(_Norm):
 
     def __init__(
         self,
+        *,
         momentum: float = 0.9,
         epsilon: float = 1e-5,
         affine: bool = True,
@@ -104,6 +105,7 @@ class LayerNorm(_Norm):
 
     def __init__(
         self,
+        *,
         axis: int = -1,
         epsilon: float = 1e-5,
         affine: bool = True,
@@ -131,6 +133,7 @@ class RMSNorm(_Norm):
 
     def __init__(
         self,
+        *,
         axis: int = -1,
         epsilon: float = 1e-5,
         affine: bool = True,
@@ -158,6 +161,7 @@ class GroupNorm(_Norm):
     def __init__(
         self,
         groups: int,
+        *,
         epsilon: float = 1e-5,
         affine: bool = True,
         scale_init: Initial = "ones",
@@ -184,6 +188,7 @@ class InstanceNorm2d(_Norm):
 
     def __init__(
         self,
+        *,
         epsilon: float = 1e-5,
         affine: bool = False,
         scale_init: Initial = "ones",

@@ -21,6 +21,7 @@ class _Pool(Layer):
         kernel: Sizes,
         stride: Sizes | None = None,
         padding: Sizes = 0,
+        *,
         ceil_mode: bool = False,
         name: str | None = None,
     ) -> None:
@@ -69,11 +70,12 @@ class _AvgPool(_Pool):
         kernel: Sizes,
         stride: Sizes | None = None,
         padding: Sizes = 0,
+        *,
         ceil_mode: bool = False,
         include_pad: bool = False,
         name: str | None = None,
     ) -> None:
-        super().__init__(kernel, stride, padding, ceil_mode, name)
+        super().__init__(kernel, stride, padding, ceil_mode=ceil_mode, name=name)
         self.include_pad = include_pad
 
     def forward(self, x: Operand) -> Variable:

@@ -22,6 +22,7 @@ class _Recurrent(Layer):
     def __init__(
         self,
         hidden: int,
+        *,
         num_layers: int = 1,
         bidirectional: bool = False,
         dropout: float = 0.0,
@@ -75,6 +76,7 @@ class RNN(_Recurrent):
     def __init__(
         self,
         hidden: int,
+        *,
         num_layers: int = 1,
         bidirectional: bool = False,
         dropout: float = 0.0,
@@ -85,8 +87,17 @@ class RNN(_Recurrent):
         bias: bool = True,
         name: str | None = None,
     ) -> None:
-        inits = (kernel_init, recurrent_init, bias_init)
-        super().__init__(hidden, num_layers, bidirectional, dropout, *inits, bias, name)
+        super().__init__(
+            hidden,
+            num_layers=num_layers,
+            bidirectional=bidirectional,
+            dropout=dropout,
+            kernel_init=kernel_init,
+            recurrent_init=recurrent_init,
+            bias_init=bias_init,
+            bias=bias,
+            name=name,
+        )
         self.act = act
 
     def forward(

@@ -282,6 +282,7 @@ def im2col(
 def unfold(
     x: Operand,
     block: int | Sequence[int],
+    *,
     strides: int | Sequence[int] = 1,
     pads: int | Sequence[int] = 0,
     dilations: int | Sequence[int] = 1,
@@ -324,6 +325,7 @@ def fold(
     x: Operand,
     size: Sequence[int],
     block: int | Sequence[int],
+    *,
     strides: int | Sequence[int] = 1,
     pads: int | Sequence[int] = 0,
     dilations: int | Sequence[int] = 1,

@@ -229,7 +229,7 @@ def session_subject(change):
 
 def layer_inputs(name, k):
     """Arrays of the shapes that the page of layers gives."""
-    letters = layers.SPATIAL | layers.SIZES | layers.ARGUMENTS.get(name, ((), {}))[1]
+    letters = layers.SPATIAL | layers.SIZES | layers.ARGUMENTS.get(name, ({}, {}))[1]
     text = layers.ROWS[name][1].split(" → ")[0].split(" or ")[0]
     rng = np.random.default_rng(k)
     arrays = []
@@ -245,8 +245,8 @@ class Trained:
     """A layer and an optimizer that forgets; draws would differ by name, so there are none."""
 
     def __init__(self, name):
-        self.kind, arguments = name, layers.ARGUMENTS.get(name, ((), {}))[0]
-        self.layer = getattr(pd.nn, name)(*arguments)
+        self.kind, arguments = name, layers.ARGUMENTS.get(name, ({}, {}))[0]
+        self.layer = getattr(pd.nn, name)(**arguments)
         if name.startswith(("Transformer", "Dropout")):
             self.layer.eval()
         self.optimizer = pd.SGDOptimizer(0.01)

@@ -56,7 +56,9 @@ def ours():
 
     table, rng = list(units()), np.random.default_rng(1)
     convolutions = [
-        pd.nn.Conv2d(filters, size, stride, size // 2, bias=False, kernel_init="he_normal")
+        pd.nn.Conv2d(
+            filters, size, stride=stride, padding=size // 2, bias=False, kernel_init="he_normal"
+        )
         for _, filters, size, stride, _ in table
     ]
     norms = [pd.nn.BatchNorm2d() for _ in table]

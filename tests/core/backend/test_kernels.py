@@ -16,11 +16,11 @@ def operators(targets, fed, training=False):
 
 
 def lstm(x):
-    return pd.nn.LSTM(8, 6)(x)[0]
+    return pd.nn.LSTM(8)(x)[0]
 
 
 def gru(x):
-    return pd.nn.GRU(8, 6)(x)[0]
+    return pd.nn.GRU(8)(x)[0]
 
 
 def attention(x):

@@ -72,7 +72,7 @@ def test_memory_of_a_model_is_that_of_its_step(capsys, optimizer, adaptation):
 def test_statistics_count_apart(capsys):
     with pd.fresh():
         x = pd.Variable("x", shape=["N", 1, "T"])
-        y = pd.reduce_mean(pd.nn.BatchNorm1d(1)(x), [2])
+        y = pd.reduce_mean(pd.nn.BatchNorm1d()(x), [2])
         pd.export_onnx("norm.onnx", pd.fc(y, 3), inputs=[x])
     rows, _ = run(capsys, "info norm.onnx --memory --batch 4 --size T=10 --optimizer sgd")
     assert rows["statistics"] == 2 * 4

@@ -328,5 +328,5 @@ def test_what_people_look_for_is_found():
     assert "Linear" in pydoc.render_doc(pd.nn.FC) and "Dense" in pydoc.render_doc(pd.nn.FC)
     assert "CrossEntropyLoss" in pydoc.render_doc(pd.nn.SoftmaxCrossEntropy)
     text = pydoc.plain(pydoc.render_doc(pd.nn.BatchNorm2d))
-    assert "Batch normalisation" in text and "BatchNorm2d(momentum: float = 0.9" in text
+    assert "Batch normalisation" in text and "BatchNorm2d(*, momentum: float = 0.9" in text
     assert "view = <here it is x.reshape(shape)>" in pydoc.plain(pydoc.render_doc(pd.Variable))

@@ -41,7 +41,7 @@ def built(name, **options):
     """A layer of these options, called once, and its parameters by name."""
     if name == "InstanceNorm2d":
         options["affine"] = True
-    layer = layers()[name](*ARGUMENTS.get(name, ((), {}))[0], **options)
+    layer = layers()[name](**ARGUMENTS.get(name, ({}, {}))[0], **options)
     layer(*[np.ones(x, np.float32) if isinstance(x, tuple) else x for x in INPUTS[name]])
     return layer, dict(layer.named_parameters())
 

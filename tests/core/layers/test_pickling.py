@@ -246,9 +246,9 @@ LAYERS = [name for name in reference.ROWS if name not in ("WeightNorm", "Spectra
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_every_layer_is_pickled(name):
-    arguments, own = reference.ARGUMENTS.get(name, ((), {}))
+    arguments, own = reference.ARGUMENTS.get(name, ({}, {}))
     letters = reference.SPATIAL | reference.SIZES | own
-    layer = getattr(nn, name)(*arguments)
+    layer = getattr(nn, name)(**arguments)
     inputs = reference.ROWS[name][1].partition(" → ")[0].split(" or ")[0]
     if "→" in reference.ROWS[name][1] and name not in ("Sequential",):
         given = [

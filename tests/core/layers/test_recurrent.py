@@ -191,9 +191,9 @@ def test_dropout_is_between_layers_in_training(rng):
 def test_functions_and_layers_compute_the_same(rng):
     x = pd.constant(rng.standard_normal((B, T, F)))
     for function, layer in (
-        (pd.simple_rnn, pd.nn.RNN(H, 2, True)),
-        (pd.lstm, pd.nn.LSTM(H, 2, True)),
-        (pd.gru, pd.nn.GRU(H, 2, True)),
+        (pd.simple_rnn, pd.nn.RNN(H, num_layers=2, bidirectional=True)),
+        (pd.lstm, pd.nn.LSTM(H, num_layers=2, bidirectional=True)),
+        (pd.gru, pd.nn.GRU(H, num_layers=2, bidirectional=True)),
     ):
         wanted, _ = layer(x)
         by_role = {r: [v for n, v in layer.named_parameters() if n[0] == r] for r in "WRB"}
@@ -286,6 +286,6 @@ def test_errors_of_recurrent_layers():
     with pytest.raises(
         pd.GraphError, match="LSTM: hidden and num_layers are positive, not 3 and 0"
     ):
-        pd.nn.LSTM(H, 0)
+        pd.nn.LSTM(H, num_layers=0)
     with pytest.raises(pd.GraphError, match="gru: R has 1 parts for 2 layers and directions"):
         pd.gru(x, H, num_layers=2, R=["a"])

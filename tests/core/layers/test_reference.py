@@ -17,21 +17,26 @@ WITHOUT_ROWS = {"Layer", "Module"}  # they have sections
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 # Arguments, and what the letters of the table are then; the others keep their meaning.
-ARGUMENTS = {
-    "FC": ((5,), {"size": 5}),
-    "Embedding": ((9, 5), {"width": 5}),
-    "GroupNorm": ((2,), {}),
-    "StochasticDepth": ((0.1,), {}),
-    "Unfold": ((2,), {"C K": 16}),
-    "Fold": (((3, 4), 2), {"C K": 16, "P": 6, "*size": (3, 4)}),
-    "GLU": ((), {"half": 2}),
-    "MultiHeadAttention": ((6, 2), {"width": 6}),
-    "TransformerEncoderLayer": ((6, 2, 7), {"width": 6}),
-    "TransformerDecoderLayer": ((6, 2, 7), {"width": 6}),
-    **{f"{kind}{n}d": ((5, 3), {"filters": 5}) for kind in CONVOLUTIONS for n in (1, 2, 3)},
-    **{f"{kind}Pool{n}d": ((2,), {}) for kind in ("Max", "Avg") for n in (1, 2, 3)},
-    **{f"Adaptive{kind}Pool2d": (((3, 2),), {"*size": (3, 2)}) for kind in ("Max", "Avg")},
-    **{kind: ((5, 2, True), {"D H": 10, "L D": 4, "H": 5}) for kind in ("RNN", "LSTM", "GRU")},
+STACKED = {"hidden": 5, "num_layers": 2, "bidirectional": True}
+ARGUMENTS = {  # and the sizes that they say
+    "FC": ({"size": 5}, {"size": 5}),
+    "Embedding": ({"words": 9, "width": 5}, {"width": 5}),
+    "GroupNorm": ({"groups": 2}, {}),
+    "StochasticDepth": ({"rate": 0.1}, {}),
+    "Unfold": ({"kernel": 2}, {"C K": 16}),
+    "Fold": ({"size": (3, 4), "kernel": 2}, {"C K": 16, "P": 6, "*size": (3, 4)}),
+    "GLU": ({}, {"half": 2}),
+    "MultiHeadAttention": ({"width": 6, "heads": 2}, {"width": 6}),
+    "TransformerEncoderLayer": ({"width": 6, "heads": 2, "hidden": 7}, {"width": 6}),
+    "TransformerDecoderLayer": ({"width": 6, "heads": 2, "hidden": 7}, {"width": 6}),
+    **{
+        f"{kind}{n}d": ({"filters": 5, "kernel": 3}, {"filters": 5})
+        for kind in CONVOLUTIONS
+        for n in (1, 2, 3)
+    },
+    **{f"{kind}Pool{n}d": ({"kernel": 2}, {}) for kind in ("Max", "Avg") for n in (1, 2, 3)},
+    **{f"Adaptive{kind}Pool2d": ({"size": (3, 2)}, {"*size": (3, 2)}) for kind in ("Max", "Avg")},
+    **{kind: (STACKED, {"D H": 10, "L D": 4, "H": 5}) for kind in ("RNN", "LSTM", "GRU")},
 }
 SIZES = {"N": 2, "B": 2, "C": 4, "T": 3, "S": 5, "n": 7, "m": 8, "F": 3, "...": (2, 4)}
 SPATIAL = {"L": 6, "H": 8, "W": 9, "D": 10}
@@ -50,7 +55,7 @@ def test_every_layer_has_a_row():
 def test_arguments_are_those_of_the_layer(name):
     parameters = list(inspect.signature(getattr(nn, name).__init__).parameters.values())[1:]
     bare = [p.replace(annotation=p.empty) for p in parameters if p.name != "name"]
-    assert ROWS[name][0] == f"{name}({', '.join(map(str, bare))})".replace("'", '"')
+    assert ROWS[name][0] == f"{name}{inspect.Signature(bare)}".replace("'", '"')
 
 
 def sizes(text, letters):
@@ -68,7 +73,7 @@ def shapes_of(text):
 
 @pytest.mark.parametrize("name", [k for k, (_, shapes, _) in ROWS.items() if "→" in shapes])
 def test_shapes_and_parameters_are_those_of_the_layer(name):
-    arguments, own = ARGUMENTS.get(name, ((), {}))
+    arguments, own = ARGUMENTS.get(name, ({}, {}))
     letters = SPATIAL | SIZES | own
     before, after = ROWS[name][1].split(" → ")
     alternatives = (
@@ -83,7 +88,7 @@ def test_shapes_and_parameters_are_those_of_the_layer(name):
             given[1] = pd.Variable(given[0].shape[:-1], dtype="int64")
         if name == "Flatten":
             letters["n"] = 8
-        layer = getattr(nn, name)(*arguments)
+        layer = getattr(nn, name)(**arguments)
         output = layer.infer_shape(*given)
         own = [key for key, _ in layer.named_parameters() + layer.named_buffers()]
         assert {re.split(r"_l\d|\.", key)[0] for key in own} <= {*re.findall(r"\w+", ROWS[name][2])}

@@ -48,7 +48,7 @@ ROWS = {
         nn.Conv1d(6, 3, stride=2, padding=1), tn.Conv1d(4, 6, 3, 2, 1), images(7), CONV
     ),
     "conv2d": lambda: Row(
-        nn.Conv2d(6, (3, 2), (2, 1), (1, 0), dilation=(1, 2), groups=2),
+        nn.Conv2d(6, (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2),
         tn.Conv2d(4, 6, (3, 2), (2, 1), (1, 0), (1, 2), 2),
         images(6, 7),
         CONV,
@@ -69,10 +69,13 @@ ROWS = {
         CONV,
     ),
     "conv_transpose1d": lambda: Row(
-        nn.ConvTranspose1d(6, 3, 2, 1, 1), tn.ConvTranspose1d(4, 6, 3, 2, 1, 1), images(5), CONV
+        nn.ConvTranspose1d(6, 3, stride=2, padding=1, output_padding=1),
+        tn.ConvTranspose1d(4, 6, 3, 2, 1, 1),
+        images(5),
+        CONV,
     ),
     "conv_transpose3d": lambda: Row(
-        nn.ConvTranspose3d(2, 2, 2, groups=2),
+        nn.ConvTranspose3d(2, 2, stride=2, groups=2),
         tn.ConvTranspose3d(4, 2, 2, 2, groups=2),
         images(2, 3, 2),
         CONV,
@@ -88,10 +91,10 @@ ROWS = {
     "hard_tanh": lambda: Row(nn.HardTanh(), tn.Hardtanh(), (3, 4), {}),
     "prelu": lambda: Row(nn.PReLU(), tn.PReLU(), images(3), {"W": ("weight", None)}),
     "prelu, channels": lambda: Row(
-        nn.PReLU(True), tn.PReLU(4), images(3, 2), {"W": ("weight", None)}
+        nn.PReLU(per_channel=True), tn.PReLU(4), images(3, 2), {"W": ("weight", None)}
     ),
     "conv_transpose2d": lambda: Row(
-        nn.ConvTranspose2d(6, 3, 2, 1, 1, dilation=2, groups=2),
+        nn.ConvTranspose2d(6, 3, stride=2, padding=1, output_padding=1, dilation=2, groups=2),
         tn.ConvTranspose2d(4, 6, 3, 2, 1, 1, 2, dilation=2),
         images(4, 5),
         CONV,
@@ -130,18 +133,21 @@ ROWS = {
         {},
     ),
     "batch_norm1d": lambda: Row(
-        nn.BatchNorm1d(0.8, 1e-3), tn.BatchNorm1d(4, **BATCH_NORM), (6, 4), NORM
+        nn.BatchNorm1d(momentum=0.8, epsilon=1e-3), tn.BatchNorm1d(4, **BATCH_NORM), (6, 4), NORM
     ),
     "batch_norm1d, rank 3": lambda: Row(nn.BatchNorm1d(), tn.BatchNorm1d(4), images(5), NORM),
     "batch_norm2d": lambda: Row(
-        nn.BatchNorm2d(0.8, 1e-3), tn.BatchNorm2d(4, **BATCH_NORM), images(3, 5), NORM
+        nn.BatchNorm2d(momentum=0.8, epsilon=1e-3),
+        tn.BatchNorm2d(4, **BATCH_NORM),
+        images(3, 5),
+        NORM,
     ),
     "batch_norm2d, not affine": lambda: Row(
         nn.BatchNorm2d(affine=False), tn.BatchNorm2d(4, affine=False), images(3, 5), {}
     ),
     "layer_norm": lambda: Row(nn.LayerNorm(), tn.LayerNorm(5), (2, 3, 5), NORM),
     "layer_norm, 2 axes": lambda: Row(
-        nn.LayerNorm(-2, 0.1), tn.LayerNorm((3, 5), 0.1), (2, 3, 5), NORM
+        nn.LayerNorm(axis=-2, epsilon=0.1), tn.LayerNorm((3, 5), 0.1), (2, 3, 5), NORM
     ),
     "layer_norm, not affine": lambda: Row(
         nn.LayerNorm(affine=False), tn.LayerNorm(5, elementwise_affine=False), (2, 5), {}
@@ -150,11 +156,11 @@ ROWS = {
         nn.RMSNorm(epsilon=0.1), tn.RMSNorm(5, 0.1), (2, 3, 5), {"scale": NORM["scale"]}
     ),
     "rms_norm, 2 axes": lambda: Row(
-        nn.RMSNorm(1), tn.RMSNorm((3, 5), 1e-5), (2, 3, 5), {"scale": NORM["scale"]}
+        nn.RMSNorm(axis=1), tn.RMSNorm((3, 5), 1e-5), (2, 3, 5), {"scale": NORM["scale"]}
     ),
     "group_norm": lambda: Row(nn.GroupNorm(2), tn.GroupNorm(2, 4), images(3, 5), NORM),
     "instance_norm2d": lambda: Row(
-        nn.InstanceNorm2d(0.1), tn.InstanceNorm2d(4, 0.1), images(3, 5), {}
+        nn.InstanceNorm2d(epsilon=0.1), tn.InstanceNorm2d(4, 0.1), images(3, 5), {}
     ),
     "instance_norm2d, affine": lambda: Row(
         nn.InstanceNorm2d(affine=True), tn.InstanceNorm2d(4, affine=True), images(3, 5), NORM
@@ -171,7 +177,7 @@ ROWS = {
     "log_softmax": lambda: Row(nn.LogSoftmax(), tn.LogSoftmax(-1), (3, 4), {}),
     "flatten": lambda: Row(nn.Flatten(), tn.Flatten(), (3, 4, 2), {}),
     "unfold": lambda: Row(
-        nn.Unfold((3, 2), (2, 1), (1, 0), (1, 2)),
+        nn.Unfold((3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2)),
         tn.Unfold((3, 2), (1, 2), (1, 0), (2, 1)),
         images(5, 6),
         {},

@@ -219,10 +219,11 @@ def test_blocks_that_do_not_fit(message, make):
 def test_blocks_of_images_of_unknown_sizes(rng):
     x = pd.Variable([None, 2, None, None])
     array = rng.normal(size=(2, 2, 5, 6)).astype("float32")
-    columns = pd.unfold(x, (2, 3), (1, 2), 1)
-    back = pd.fold(columns, (5, 6), (2, 3), (1, 2), 1)
+    where = {"strides": (1, 2), "pads": 1}
+    columns = pd.unfold(x, (2, 3), **where)
+    back = pd.fold(columns, (5, 6), (2, 3), **where)
     (slope,) = pd.gradients(pd.reduce_sum(back), [x])
-    count = pd.fold(pd.unfold(np.ones_like(array), (2, 3), (1, 2), 1), (5, 6), (2, 3), (1, 2), 1)
+    count = pd.fold(pd.unfold(np.ones_like(array), (2, 3), **where), (5, 6), (2, 3), **where)
     got, grad = pd.eval([back, slope], feeds={x: array})
     assert columns.shape == (None, 12, None) and np.allclose(got, array * count.eval(), rtol=1e-5)
     assert np.allclose(grad, count.eval())

@@ -13,7 +13,10 @@ class Net(pd.nn.Module):
     def __init__(self):
         super().__init__()
         self.first, self.norm = pd.nn.FC(4), pd.nn.BatchNorm1d()
-        self.second, self.last = pd.nn.Sequential(pd.nn.FC(2), pd.nn.BatchNorm1d(0.5)), pd.nn.FC(1)
+        self.second, self.last = (
+            pd.nn.Sequential(pd.nn.FC(2), pd.nn.BatchNorm1d(momentum=0.5)),
+            pd.nn.FC(1),
+        )
 
     def forward(self, x):
         return self.last(self.second(pd.tanh(self.norm(self.first(x)))))

@@ -23,7 +23,7 @@ def conv(x, filters, size=3, stride=1, padding=None, act=None, B=None):
 
 
 def normalised(x):
-    return pd.nn.BatchNorm2d(x.shape[1])(x)
+    return pd.nn.BatchNorm2d()(x)
 
 
 def stack(x):
