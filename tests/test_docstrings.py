@@ -254,6 +254,8 @@ ROWS = [
     ("instance_norm", "ShapeError", lambda: pd.instance_norm(f(2, 5))),
     ("layer_norm", "ShapeError", lambda: pd.layer_norm(f(2, 5), axis=4)),
     ("rms_norm", "ShapeError", lambda: pd.rms_norm(f(2, 5), axis=4)),
+    ("layer_norm", "TypeError", lambda: pd.layer_norm(f(2, 5), (5,))),
+    ("rms_norm", "TypeError", lambda: pd.rms_norm(f(2, 5), [5])),
     ("local_response_norm", "ShapeError", lambda: pd.local_response_norm(f(2, None, 4, 4), 3)),
     (
         "attention",

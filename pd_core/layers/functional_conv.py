@@ -90,12 +90,20 @@ def _of_rank(
     """Return a layer over n spatial axes."""
 
     def layer(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Variable:
-        return function(n, *args, **kwargs)
+        try:
+            return function(n, *args, **kwargs)
+        except TypeError:
+            try:
+                shown.bind(*args, **kwargs)
+            except TypeError as error:  # about the arguments of this layer
+                raise TypeError(f"{layer.__name__}: {error}") from None
+            raise
 
     layer.__name__ = layer.__qualname__ = f"{function.__name__[1:]}{n}d"
     layer.__doc__ = str(function.__doc__).format(inputs=INPUTS[n])
     own = signature(function)
-    vars(layer)["__signature__"] = own.replace(parameters=[*own.parameters.values()][1:])
+    shown = own.replace(parameters=[*own.parameters.values()][1:])
+    vars(layer)["__signature__"] = shown
     return op(whole(layer))
 
 

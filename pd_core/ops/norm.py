@@ -107,7 +107,9 @@ def layer_norm(
 
     Raises:
         ShapeError: x has no such axis.
+        TypeError: sizes are given where PyTorch has them; the axes are those from `axis` on.
     """
+    _refuse_sizes("layer_norm", scale)
     x = constant(x)
     axis = axis_of(x, axis)
     _check_elements(x, axis)
@@ -117,6 +119,14 @@ def layer_norm(
     y = y if scale is None else y * scale
     y = y if shift is None else y + shift
     return _as_operator("LayerNormalization", y, x, scale, shift, axis=axis, epsilon=epsilon)
+
+
+def _refuse_sizes(who: str, scale: Any) -> None:
+    if isinstance(scale, (list, tuple)) and scale and all(type(n) is int for n in scale):
+        raise TypeError(
+            f"{who}: a scale is of floats, not {scale!r}\n"
+            f"  hint: axis={-len(scale)} normalises the last {len(scale)}, whatever their sizes"
+        )
 
 
 @op
@@ -136,7 +146,9 @@ def rms_norm(
 
     Raises:
         ShapeError: x has no such axis.
+        TypeError: sizes are given where PyTorch has them; the axes are those from `axis` on.
     """
+    _refuse_sizes("rms_norm", scale)
     x = constant(x)
     axis = axis_of(x, axis)
     axes = list(range(axis, x.rank))

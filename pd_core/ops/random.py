@@ -94,7 +94,7 @@ def bernoulli(x: Operand, probability: float) -> Variable:
 
 
 @op
-def dropout(x: Operand, rate: float = 0.5, upscale_in_train: bool = True) -> Variable:
+def dropout(x: Operand, rate: float = 0.5, *, upscale_in_train: bool = True) -> Variable:
     """Zero each element with probability `rate` in a training step; return x in inference.
 
     Training divides the elements that are kept by 1 - rate. With upscale_in_train=False it does

@@ -181,8 +181,8 @@ def test_embedding_with_padding():
             lambda: pd.embedding(np.array([0]), [3, 2], padding_id=3),
         ),
         (
-            pd.ShapeError,
-            r"embedding: size is \(words, width\), both positive, not 3",
+            TypeError,
+            r"embedding: size is two integers, not 3",
             lambda: pd.embedding(np.array([0]), 3),
         ),
         (

@@ -1,6 +1,7 @@
 """Arguments of the wrong kind: numbers, integers, flags and text of ops, layers and optimizers."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,6 +49,18 @@ def test_other_kinds(name):
             if other is not None or "None" not in argument.words:
                 with pytest.raises(TypeError, match=refused):
                     function(**given, **{argument.name: other})
+
+
+def test_every_annotated_argument_is_checked():
+    """Of functions in other decorators too: their signatures are what a user reads."""
+    for name in pd.__all__:
+        function = getattr(pd, name)
+        if inspect.isfunction(function) and function.__code__ is pd.add.__code__:
+            shown = inspect.signature(function).parameters.values()
+            known = {a.name for a in arguments_of(function.__wrapped__)}
+            kinds = (int, float, bool, str, int | Sequence[int], Sequence[int], tuple[int, int])
+            wanted = {p.name for p in shown if p.annotation in (*kinds, *(k | None for k in kinds))}
+            assert wanted == known, name
 
 
 # but for two whose options are sizes of an operator's attributes, which users do not write
