@@ -11,17 +11,20 @@ from ..graph.errors import GraphError, ShapeError
 from ..graph.inference import Call, infer, replaced_inputs
 from ..graph.recording import as_number, named_size
 from ..graph.site import Site
-from ..graph.variable import Dim, Dims, Inputs, OutputType, Variable, format_dims
+from ..graph.variable import Dim, Inputs, OutputType, Variable, format_dims
 
-# by line, rank and dtype: of each axis its size, None if it differs; and the sizes of shapes
-_sizes: dict[tuple, tuple[list, dict[tuple, Dims]]] = {}
+# by line, rank and dtype: of each axis its size, None if it differs; and the types by shape
+_sizes: dict[tuple, tuple[list, dict[tuple, dict[str, Any]]]] = {}
 _resolutions: dict[tuple, list[OutputType]] = {}
 _LIMIT = 1 << 14
 _SHAPES = 1 << 8  # of a line
 
 
-def leaf_dims(site: Site | None, array: np.ndarray) -> Dims:
-    """Return the sizes of a leaf: names for the first axis and those that differ at this line."""
+def leaf_type(site: Site | None, array: np.ndarray) -> Mapping[str, Any]:
+    """Return the attributes of a leaf that tell its type, for all leaves like it.
+
+    Its sizes are names for the first axis and for those that differ at this line.
+    """
     shape, number = array.shape, array.dtype.num
     key = site, number, len(shape)
     sizes = _sizes.get(key)
@@ -30,21 +33,23 @@ def leaf_dims(site: Site | None, array: np.ndarray) -> Dims:
             _sizes.clear()
         sizes = _sizes[key] = [None, *shape[1:]][: len(shape)], {}
     constant, known = sizes
-    dims = known.get(shape)
-    if dims is None:
+    attributes = known.get(shape)
+    if attributes is None:
         for axis, n in enumerate(shape):
             if constant[axis] not in (n, None):
                 constant[axis] = None
                 known.clear()
         if len(known) >= _SHAPES:
             known.clear()
-        dims = known[shape] = tuple(
+        dims = tuple(
             [
                 named_size((key, axis), n) if fixed is None else n
                 for axis, (n, fixed) in enumerate(zip(shape, constant, strict=True))
             ]
         )
-    return dims
+        attributes = known[shape] = {"dims": dims, "dtype": array.dtype, "name": "value"}
+        attributes["type_key"] = number, dims
+    return attributes
 
 
 def _check_sizes(call: Call, types: Sequence[OutputType]) -> None:

@@ -13,7 +13,7 @@ from itertools import chain, count
 from operator import attrgetter, gt, is_
 from sys import getrefcount
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple, cast
 from weakref import ref
 
 from ..graph.variable import Variable
@@ -49,6 +49,17 @@ class _Leaf:
         if through and x.tracked and attributes.get("node") is not None:
             return False  # it is computed again
         return (attributes.get("type_key") or type_key(x)) == self.type
+
+
+class _Link(NamedTuple):
+    """A call of a chain: what it has to be, and which of its inputs is the result of the next."""
+
+    template: Any
+    flow: int
+    tracked: bool  # whether the result has gradients
+    reads: Sequence[tuple[int, Any]]  # (input, reference to what is read)
+    leaves: Sequence[tuple[int, _Leaf]]  # (input, leaf)
+    following: int  # any input for the last call, which reads no other
 
 
 class Pattern:
@@ -94,8 +105,45 @@ class Pattern:
         sources = dict(self.reads)
         self.leaves = [(own[v], sources.get(own[v])) for v in trace.leaves]
         self.fetches = [places[v] for v in trace.fetches]
+        # the same in the list of those outputs that there are
+        numbered = {v: k for k, v in enumerate(there)}
+        self.fetched = [numbered[v] for v in trace.fetches]
         self.numbers = {place: trace.number(v) for v, place in places.items()}
+        numbers = {place: k for k, (place, _) in enumerate(self.values)}
+        # of each leaf of the trace its number among the values, None for persistent state
+        self.owns = [None if source else numbers[place] for place, source in self.leaves]
+        self.chain = self._chain(nodes, places)
         trace.places = places
+
+    def _chain(self, nodes: Sequence[Any], places: dict[Any, int]) -> list[_Link] | None:
+        """The calls of a chain: each reads the next, once, and no other; None if it is none.
+
+        What is equal to what in such a graph follows from the order of its calls.
+        """
+        reads, values = dict(self.reads), dict(self.values)
+        if not all(type(node) is RecordedCall and node.template.is_single for node in nodes):
+            return None
+        results: list[Any] = [node.alive[0]() for node in nodes]
+        own = [x for node in nodes for x in node.inputs if places[x] in values]
+        if len(set(own)) < len(own) or any(x.source is not None for x in own):
+            return None
+        links: list[_Link] = []
+        for node, y, following in zip(nodes, results, [*results[1:], None], strict=True):
+            inputs = list(enumerate(node.inputs))
+            read = [i for i, x in inputs if places[x] not in reads and places[x] not in values]
+            if [node.inputs[i] for i in read] != ([] if following is None else [following]):
+                return None
+            links.append(
+                _Link(
+                    node.template,
+                    node.flow,
+                    y.tracked,
+                    [(i, reads[places[x]]) for i, x in inputs if places[x] in reads],
+                    [(i, values[places[x]]) for i, x in inputs if places[x] in values],
+                    read[0] if read else 0,
+                )
+            )
+        return links
 
     @staticmethod
     def fits(trace: Trace) -> bool:
@@ -126,6 +174,8 @@ class Pattern:
         Every condition is one that the key of a trace, its flows or its fetches express. Whole
         lists are compared, without a loop over the inputs of nodes: this is done in each step.
         """
+        if self.chain is not None:
+            return self._match_chain(self.chain, target, state)
         node = target.__dict__.get("node")
         try:
             nodes: list[Any] = [node]
@@ -168,7 +218,44 @@ class Pattern:
             if not leaf.fits(x, x.__dict__, self.through):
                 return None
         nodes.reverse()
-        return Matched(self, nodes, pool)
+        values = [pool[place] for place, _ in self.values]
+        return Matched(self, nodes, [pool[place] for place in self.fetches], values)
+
+    def _match_chain(self, chain: Sequence[_Link], target: Variable, state: Any) -> "Matched | None":
+        """`match` of a chain, call by call from the target on: half the time."""
+        key, through, v = state.reads.key, self.through, target
+        results: list[Variable] = []
+        values: list[Variable] = []
+        for template, flow, tracked, reads, leaves, following in chain:
+            attributes = v.__dict__
+            node: Any = attributes.get("node")
+            if (
+                type(node) is not RecordedCall
+                or node.template is not template
+                or node.flow != flow
+                or attributes.get("eager_value") is not None
+                or attributes.get("tracked", False) is not tracked
+            ):
+                return None
+            results.append(v)
+            inputs = node.inputs
+            for i, source in reads:
+                w = source()
+                if w is None or w.__dict__["attached"].get(key) is not inputs[i]:
+                    return None
+            for i, leaf in leaves:
+                x = inputs[i]
+                attributes = x.__dict__
+                if "source" in attributes or not leaf.fits(x, attributes, through):
+                    return None
+                values.append(x)
+            v = inputs[following]
+        if list(map(gt, map(getrefcount, results), self.most)) != self.held:
+            return None
+        if len(values) > 1 and len(set(values)) < len(values):
+            return None
+        nodes = [v.__dict__["node"] for v in results[::-1]]
+        return Matched(self, nodes, [results[k] for k in self.fetched], values)
 
 
 def _first_places(pool: Sequence[Any]) -> dict[Any, int]:
@@ -241,11 +328,33 @@ class Matched(Trace):
     )
     targets = property(lambda self: self.fetches[:1])
 
-    def __init__(self, pattern: Pattern, nodes: Sequence[Any], found: Sequence[Any]) -> None:
-        self.pattern, self.order, self._found = pattern, nodes, found
-        self.fetches = [found[place] for place in pattern.fetches]
-        leaves: Any = [found[p] if source is None else source() for p, source in pattern.leaves]
-        self.leaves = leaves
+    def __init__(
+        self,
+        pattern: Pattern,
+        nodes: Sequence[Any],
+        fetches: list[Variable],
+        values: Sequence[Variable],
+    ) -> None:
+        """`values` are those of the leaves that are no persistent state."""
+        self.pattern, self.order, self.fetches, self._values = pattern, nodes, fetches, values
+
+    def arrays(self, leaves: Sequence[int]) -> list[Any]:
+        """Return the values of the leaves of these numbers, all of which have one."""
+        own, values = self.pattern.owns, self._values
+        return [values[cast(int, own[k])].eager_value for k in leaves]
+
+    @cached_property
+    def leaves(self) -> list[Variable]:  # type: ignore[override]
+        """The leaves, in the order of the key."""
+        found = self._found
+        return [found[p] if source is None else source() for p, source in self.pattern.leaves]
+
+    @cached_property
+    def _found(self) -> list[Any]:
+        """The Variables by their places."""
+        nodes = self.order[::-1]
+        outputs = [None if r is None else r() for node in nodes for r in node.alive]
+        return [*outputs, *chain.from_iterable(map(_INPUTS, nodes))]
 
     @cached_property
     def reads(self) -> dict[Variable, Variable]:  # type: ignore[override]
@@ -273,4 +382,4 @@ class Matched(Trace):
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""
         self.order, self.leaves, self.reads, self._found = [], [], {}, []
-        self.states, self.fetches = [], []
+        self.states, self.fetches, self._values = [], [], []

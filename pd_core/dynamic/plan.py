@@ -56,12 +56,11 @@ class Plan:
 
     def covers(self, trace: Trace) -> bool:
         """Return whether the program is right for the leaves of a trace."""
-        return self.program.covers([trace.leaves[k].eager_value for k in self.fed])
+        return self.program.covers(trace.arrays(self.fed))
 
     def run(self, session: Session, trace: Trace) -> list[Any]:
         """Return the values of the fetches on the leaves of a trace; store the updates."""
-        leaves = trace.leaves
-        arrays = [leaves[k].eager_value for k in self.fed]
+        arrays = trace.arrays(self.fed)
         draws = self.draws and [
             trace.draws[s] if recorded else s
             for s, recorded in zip(self.draws, self.recorded, strict=True)

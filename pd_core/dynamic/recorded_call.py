@@ -26,7 +26,7 @@ class RecordedCall:
 
     __slots__ = (
         *("alive", "detached", "first", "flow", "inputs", "scope", "serial", "site", "template"),
-        *("tracked", "_nodes"),
+        "_nodes",
     )
 
     def __init__(
@@ -38,20 +38,22 @@ class RecordedCall:
     ) -> None:
         self.template, self.inputs, self.detached = template, inputs, detached
         self.scope, self.site = location
-        numbers = list(islice(serials, template.count))
-        first, flow = numbers[0], 0
+        count = template.count
+        serial = next(serials) if count == 1 else next(islice(serials, count - 1, None))
+        first, flow = serial - count + 1, 0
         for x in inputs:
-            node: Any = x.__dict__.get("node")
-            if node is not None and node.first < first and x.eager_value is None:
-                first = node.first
+            attributes = x.__dict__
+            if "node" in attributes:
+                node: Any = attributes["node"]
+                if node is not None and node.first < first and x.eager_value is None:
+                    first = node.first
         if not detached:
             bit = 1
             for x in inputs:
                 if x.tracked:
                     flow += bit
                 bit += bit
-        self.serial, self.first, self.flow = numbers[-1], first, flow
-        self.tracked = flow & template.flow != 0
+        self.serial, self.first, self.flow = serial, first, flow
         self.alive: list[Any] = []
         self._nodes: Sequence[RecordedNode] | None = None
 
@@ -59,7 +61,7 @@ class RecordedCall:
         """Return a result of the op that is no argument; each is made here, once."""
         v = _new(RecordedVariable)
         attributes = v.__dict__
-        attributes.update(output.attributes)
+        attributes |= output.attributes
         attributes["node"] = self
         if self.flow & output.flow:
             attributes["tracked"] = True
@@ -69,6 +71,11 @@ class RecordedCall:
     def begin(self) -> None:
         """Note that nothing behind it waits to be computed any more."""
         self.first = self.serial
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it depends on something that has a gradient."""
+        return self.flow & self.template.flow != 0
 
     @property
     def gradient_inputs(self) -> list[Variable]:

@@ -12,20 +12,21 @@ from ..graph.arrays import as_array
 from ..graph.errors import NotComputed
 from ..graph.names import current_namespace
 from ..graph.nested import variables_in
-from ..graph.node import Node, refined, typed
+from ..graph.node import Node, location_in_force, refined, typed
 from ..graph.owned import Owned
 from ..graph.recording import as_number, record_with, recorder
 from ..graph.site import Site, user_site
 from ..graph.variable import Inputs, Variable, constant
+from ..ops.mode import mode
 from ..run.exchange import draw_seed
 from ..run.session import Session
-from .named_sizes import checked_types, leaf_dims, with_hash
+from .named_sizes import checked_types, leaf_type, with_hash
 from .placeholder import Placeholder
-from .recorded_call import RecordedCall
+from .recorded_call import RecordedCall, RecordedVariable
 from .recorded_node import Form, RecordedNode, form, type_key
 from .repeats import find_repeat, note_repeat
 from .state import State, state_of
-from .templates import Template, find, key_of, remember
+from .templates import Template, find, key_of, known, remember
 from .update import minimize
 
 _MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
@@ -114,6 +115,27 @@ class Recorder:
             return function(*args, **kwargs)
         return self._replayed(template, variables)
 
+    def again(self, function: Callable, args: Sequence, site: Site | None) -> Variable | None:
+        """Return the result of an op of a recorded result, as of an equal call before.
+
+        None if there was no such call, or if this one needs more than to be recorded. Most ops of
+        a step go this way, past what `call` and those before it do for arrays and errors.
+        """
+        (x,) = args
+        if type(x) is not RecordedVariable or location_in_force() is not None:
+            return None
+        template = known((function, mode(), x.__dict__["type_key"], x.literal))
+        site = site or self.line or user_site(2)
+        if template is None or not template.is_single or (_changing and site in _changing):
+            return None
+        namespace = current_namespace()
+        result, call = template.replay(args, not self.gradients, (namespace, site))
+        if call.serial - call.first > _WAITING:
+            return None
+        if self.watched is not None:
+            self.watched.append((template, args, result, namespace))
+        return result
+
     def _replayed(self, template: Template, variables: Sequence[Variable]) -> Any:
         read = self.state.read
         inputs = tuple([v if v.initial is None else read(v) for v in variables])
@@ -182,11 +204,10 @@ class Recorder:
             x = self._argument(x)
             self.site = None
         found = find_repeat(layer, x)
-        if found is None or site in _changing:
+        if found is None or (_changing and site in _changing):
             return None
         template, wiring = found
-        read, prefix = self.state.read, layer.__dict__["_prefix"]
-        variables = tuple([x if v is None else read(v) for v in wiring])
+        variables, prefix = self.state.inputs(wiring, x), layer.__dict__["_prefix"]
         result, call = template.replay(variables, not self.gradients, (prefix, site))
         if call.serial - call.first > _WAITING:
             self._bound(call)
@@ -232,8 +253,11 @@ class Recorder:
             array = as_array(array, dtype)
         elif copy or not array.flags.c_contiguous:
             array = np.array(array, order="C")
-        dims = leaf_dims(self.site or user_site(), array)
-        return Variable.of(dims, array.dtype, "value", eager_value=array)
+        leaf = Variable.__new__(Variable)
+        attributes = leaf.__dict__
+        attributes |= leaf_type(self.site or user_site(), array)
+        attributes["eager_value"] = array
+        return leaf
 
     def operand(self, x: Variable | None) -> Variable | None:
         """Return the value at this line of a persistent variable; any other as it is."""

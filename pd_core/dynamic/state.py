@@ -76,6 +76,22 @@ class State:
                 read = self.reads[v] = self._new_read(v)
         return read
 
+    def inputs(self, wiring: Sequence[Variable | None], x: Variable) -> tuple[Variable, ...]:
+        """Return `read` of each of several persistent variables, and x in the place of a None."""
+        if self.pending:
+            return tuple([x if v is None else self.read(v) for v in wiring])
+        key, found = self._read, []
+        for v in wiring:
+            read: Any = x
+            if v is not None:
+                values = v.__dict__.get("attached")
+                read = None if values is None else values.get(key)
+                if read is None or read.__dict__["tracked"] is not v.trainable:
+                    read = None  # a reference more would be a use of it
+                    read = self.read(v)
+            found.append(read)
+        return tuple(found)
+
     def _new_read(self, v: Variable) -> Variable:
         attributes = {"source": v, "options": v.options, "site": v.site}
         attributes |= {"tracked": v.trainable, "storage": self.storage}

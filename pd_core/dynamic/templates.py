@@ -20,6 +20,7 @@ _PLAIN = {int, float, bool, str, type(None), type, np.dtype}
 _LARGEST = 64  # elements of a constant
 
 _templates: dict[tuple, "Template | None"] = {}
+known = _templates.get  # the template of a key, None without one or if it was not looked for yet
 _MOST = 1 << 12
 
 

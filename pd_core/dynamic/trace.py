@@ -229,6 +229,10 @@ class Trace(Structure):
             nodes += node.nodes if type(node) is RecordedCall else (node,)
         return nodes
 
+    def arrays(self, leaves: Sequence[int]) -> list[Any]:
+        """Return the values of the leaves of these numbers, all of which have one."""
+        return [self.leaves[k].eager_value for k in leaves]
+
     def number(self, v: Variable) -> int:
         """Return the number of a Variable in the key."""
         return self._numbers[v]

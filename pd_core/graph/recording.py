@@ -35,6 +35,9 @@ class Recorder(Protocol):
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call an op, or add the nodes that it has added for equal arguments."""
 
+    def again(self, function: Any, args: Any, site: Any) -> Any:
+        """Return the result of an op as of an equal call before, None if that is not known."""
+
     def except_first(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments with their sizes as numbers, but those of the first axes."""
 

@@ -84,13 +84,13 @@ class Layer(Structure):
 
     def __call__(self: Called[P, R], *inputs: P.args, **kwargs: P.kwargs) -> R:
         """Return `forward` of the inputs, built in this layer's mode and under its name."""
-        layer = cast(Layer, self)
-        hooked = layer._pre_hooks or layer._hooks
-        if layer._repeats and not hooked and not kwargs:
+        layer: Any = self
+        if layer._repeats and not kwargs:  # there are no repeats while there are hooks
             recording = recorder()
             output = None if recording is None else recording.repeat(layer, inputs)
             if output is not None:
-                return cast(Any, output)
+                return output
+        hooked = layer._pre_hooks or layer._hooks
         return layer._call(layer._hooked_forward if hooked else layer.forward, inputs, kwargs)
 
     def _call(self, function, inputs, kwargs):
@@ -112,7 +112,8 @@ class Layer(Structure):
                     if not self._is_called or self._is_strict:
                         self._note_call()
                     if recording is not None and self._is_ours:
-                        same = not kwargs and function == self.forward and self._may_repeat()
+                        plain = function == self.forward and not (self._pre_hooks or self._hooks)
+                        same = plain and not kwargs and self._may_repeat()
                         given = inputs if same else ()
                         output = recording.learned(self, given, output, watched)
                     return output
