@@ -111,18 +111,19 @@ def to_variable(value: ArrayLike, dtype: DTypeLike | None = None) -> Variable:
 def _force(v: Variable) -> Any:
     """The value of a Variable on the device."""
     if v.eager_value is None:
+        if v.is_recorded:
+            current_state().force([v])
+            return v.eager_value
         if v.value is not None:
             return v.value
         if v.is_persistent:
             return default_session().get(v)
-        if v.source is not None:
-            return default_session().get(v.source)
-        if not v.is_recorded:
+        if v.source is None:
             raise NotComputed(
                 f"{v!r} has no value: it was built outside of pd.guard()\n"
                 "  hint: eval() computes it; after pd.enable_dynamic() values are at hand"
             )
-        current_state().force([v])
+        return default_session().get(v.source)
     return v.eager_value
 
 

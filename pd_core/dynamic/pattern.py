@@ -3,7 +3,8 @@
 A trace walks through what was recorded, sorts it and builds a key of it. In a loop the next one is
 nearly always equal to one before. A pattern is what has to be so for that: the same operators
 wired in the same way, on leaves of the same types, with the same values held. To check it takes a
-quarter of the time, and what follows from the trace is known from the time before.
+quarter of the time, and what follows from the trace is known from the time before. A chain, in which
+each call reads one other, such as that of a policy on an observation, takes half of that.
 """
 
 from collections import Counter
@@ -221,7 +222,9 @@ class Pattern:
         values = [pool[place] for place, _ in self.values]
         return Matched(self, nodes, [pool[place] for place in self.fetches], values)
 
-    def _match_chain(self, chain: Sequence[_Link], target: Variable, state: Any) -> "Matched | None":
+    def _match_chain(
+        self, chain: Sequence[_Link], target: Variable, state: Any
+    ) -> "Matched | None":
         """`match` of a chain, call by call from the target on: half the time."""
         key, through, v = state.reads.key, self.through, target
         results: list[Variable] = []

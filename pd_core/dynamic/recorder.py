@@ -115,7 +115,9 @@ class Recorder:
             return function(*args, **kwargs)
         return self._replayed(template, variables)
 
-    def again(self, function: Callable, args: Sequence, site: Site | None) -> Variable | None:
+    def again(
+        self, function: Callable, args: tuple[Variable], site: Site | None
+    ) -> Variable | None:
         """Return the result of an op of a recorded result, as of an equal call before.
 
         None if there was no such call, or if this one needs more than to be recorded. Most ops of
@@ -129,7 +131,8 @@ class Recorder:
         if template is None or not template.is_single or (_changing and site in _changing):
             return None
         namespace = current_namespace()
-        result, call = template.replay(args, not self.gradients, (namespace, site))
+        call = RecordedCall(template, args, not self.gradients, (namespace, site))
+        result = call.result(template.outputs[0])
         if call.serial - call.first > _WAITING:
             return None
         if self.watched is not None:
