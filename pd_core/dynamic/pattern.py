@@ -3,8 +3,8 @@
 A trace walks through what was recorded, sorts it and builds a key of it. In a loop the next one is
 nearly always equal to one before. A pattern is what has to be so for that: the same operators
 wired in the same way, on leaves of the same types, with the same values held. To check it takes a
-quarter of the time, and what follows from the trace is known from the time before. A chain, in which
-each call reads one other, such as that of a policy on an observation, takes half of that.
+quarter of the time, and what follows from the trace is known from the time before. A chain, in
+which each call reads one other, such as a policy on an observation, takes half of that.
 """
 
 from collections import Counter

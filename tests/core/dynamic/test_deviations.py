@@ -251,7 +251,8 @@ def journal(seed):
                 noted.append(f"{type(error).__name__}: {error}")
             noted += [w.gradient() for w in net.parameters()]
             stats = session.stats()
-            noted += name, place, dict(session.draws), stats["evaluations"], stats["fetched"]
+            work = [stats[n] for n in ("evaluations", "operators", "fed", "fetched", "stored")]
+            noted += name, place, dict(session.draws), work
             net.clear_gradients()
             HELD.clear()
         noted += [w.val() for w in net.parameters()]
@@ -270,6 +271,22 @@ def test_random_steps_are_as_if_each_was_the_first(seed, monkeypatch):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6, err_msg=str(found[:k][-9:]))
         else:
             assert a == b, (k, found[:k][-12:])
+
+
+def test_what_was_computed_is_not_computed_again():
+    with pd.fresh() as session, pd.guard():
+        net = Net()
+
+        def operators(look):
+            h = net.hidden(X)
+            if look:
+                h.numpy()
+            before = session.stats()["operators"]
+            pd.softmax(net.action(pd.relu(h)), axis=-1).numpy()
+            return session.stats()["operators"] - before
+
+        every = [operators(look) for look in (False, False, True, False, True)]
+    assert every[2] == every[4] < every[0] == every[1] == every[3]
 
 
 def test_a_step_that_is_known_takes_few_calls_of_python():
