@@ -119,7 +119,7 @@ def matched(monkeypatch):
 
 
 @pytest.mark.parametrize("name", DEVIATIONS)
-def test_a_step_that_deviates_has_the_values_of_a_static_graph(name, matched):
+def test_deviating_steps_are_as_in_a_static_graph(name, matched):
     deviation, net, slot = DEVIATIONS[name], Net(), pd.Variable([None, 3])
     net(slot)
     net.other(slot), net.third(net.other(slot))
@@ -260,7 +260,7 @@ def journal(seed):
 
 
 @pytest.mark.parametrize("seed", range(12 if EVERY else 2))
-def test_random_steps_are_as_if_each_was_the_first(seed, monkeypatch):
+def test_random_steps_are_as_if_nothing_was_known(seed, monkeypatch):
     found = journal(seed)
     for owner, name in ((Pattern, "match"), (Recorder, "again"), (Recorder, "repeat")):
         monkeypatch.setattr(owner, name, lambda *arguments: None)
@@ -289,7 +289,7 @@ def test_what_was_computed_is_not_computed_again():
     assert every[2] == every[4] < every[0] == every[1] == every[3]
 
 
-def test_a_step_that_is_known_takes_few_calls_of_python():
+def test_a_known_step_takes_few_calls_of_python():
     net, calls = Net(), []
 
     def step():
@@ -308,7 +308,7 @@ def test_a_step_that_is_known_takes_few_calls_of_python():
     assert calls.count("call") < 105  # 120 where each op was called as if it had arrays
 
 
-def test_threads_beside_each_other_have_their_own_steps():
+def test_threads_have_their_own_steps():
     net, slot = Net(), pd.Variable([None, 3])
     names = ["another op", "one op more", "two uses", "held"]
     net.third(net.other(slot)), net(slot)
@@ -325,7 +325,7 @@ def test_threads_beside_each_other_have_their_own_steps():
     HELD.clear()
 
 
-def test_a_hook_that_is_added_while_the_layer_is_called_is_called_the_next_time():
+def test_a_hook_that_a_call_adds_is_called_next():
     layer = pd.nn.FC(3)
 
     def adds(dims, rng):
