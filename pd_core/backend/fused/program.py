@@ -15,7 +15,7 @@ from onnx import ModelProto, helper
 
 from ...graph.variable import Dim, is_open
 from ..lowering import Lowered
-from . import fusion
+from . import fusion, rows
 from .build import build, toolchain
 from .home import keep, kept, library
 from .onednn import kernels
@@ -46,6 +46,7 @@ _LARGEST = 1 << 24  # bytes of a model, beyond which it is not kept
 FUSERS: list[Fuser] = [
     Fuser(kernels.fuse, kernels.options),
     Fuser(scans.fuse),
+    Fuser(rows.fuse),
     Fuser(fusion.fuse),
 ]
 
