@@ -88,7 +88,30 @@ def _row_writes(graph) -> set[Node]:
         and new not in needed
         and new_values.count(new) == 1
     }
-    return writes if any(node not in writes for node in ancestors(graph.outputs)) else set()
+    if all(node in writes for node in ancestors(graph.outputs)):
+        return set()
+    return writes | _views_before(writes)
+
+
+_VIEWS = {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Identity"}
+
+
+def _views_before(nodes) -> set[Node]:
+    """The views that nodes read, which are so few operations that the second stage has them, too.
+
+    What they are views of is handed on in their place, unless it is fed.
+    """
+    found: set[Node] = set()
+    pending = [x for node in nodes for x in node.inputs]
+    while pending:
+        x = pending.pop()
+        node = None if x is None or x.is_feed else x.node
+        if node is None or node.op_type not in _VIEWS or node in found:
+            continue
+        if all(more is None or more.value is not None for more in node.inputs[1:]):
+            found.add(node)
+            pending.append(node.inputs[0])
+    return found
 
 
 def _divisions(stage, seam, slots) -> list[Stage]:

@@ -169,9 +169,9 @@ def _row_gradient(table, gathers, by_variable):
         return None
     width = table.dims[1:]
     with gradient_of(gathers[0].outputs[0]):
-        rows = ops.concat([_flat_index(index) for index, _ in used])
+        rows = _joined([_flat_index(index) for index, _ in used])
         each = [ops.reshape(g, [-1, *width]) if index.rank != 1 else g for index, g in used]
-        values = ops.concat(each)
+        values = _joined(each)
         from_first = ops.where(rows < 0, rows + table.dims[0], rows)
         return replace(summed_rows(from_first, values), terms=RowTerms(rows, values))
 
@@ -182,6 +182,11 @@ def added(a: Gradient, b: Gradient) -> Gradient:
         return summed_rows(ops.concat([a.rows, b.rows]), ops.concat([a.values, b.values]))
     assert isinstance(a, Variable) and isinstance(b, Variable)
     return a + b
+
+
+def _joined(parts):
+    """One or more values one behind the other."""
+    return ops.concat(parts) if len(parts) > 1 else parts[0]
 
 
 def _flat_index(index):
