@@ -64,14 +64,14 @@ def _graph(graph: GraphProto, values: Values, found: Found) -> None:
             found.sorts += made is not None
         nodes.append(node if made is None else made)
     if any(node.domain == DOMAIN for node in nodes):
-        nodes = ordered(nodes, [v.name for v in graph.output])  # without what nothing reads any more
+        nodes = ordered(
+            nodes, [v.name for v in graph.output]
+        )  # without what nothing reads any more
         del graph.node[:]
         graph.node.extend(nodes)
 
 
-def _addition(
-    node: NodeProto, values: Values, makers: Mapping[str, NodeProto]
-) -> NodeProto | None:
+def _addition(node: NodeProto, values: Values, makers: Mapping[str, NodeProto]) -> NodeProto | None:
     """Values added to elements along the only axis, or to rows; None for anything else."""
     if node.op_type != "ScatterElements" or node.domain:
         return None

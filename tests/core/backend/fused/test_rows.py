@@ -35,7 +35,11 @@ def ops_of(model):
 def flat(kind, x=("v",), index=("n",), element=FLOAT, **attributes):
     """Return a model of one ScatterElements."""
     given = {"axis": 0, "reduction": "add", **attributes}
-    inputs = {"x": (element, list(x)), "index": (kind, list(index)), "added": (element, list(index))}
+    inputs = {
+        "x": (element, list(x)),
+        "index": (kind, list(index)),
+        "added": (element, list(index)),
+    }
     return model_of([N("ScatterElements", ["x", "index", "added"], ["y"], **given)], inputs, ["y"])
 
 
