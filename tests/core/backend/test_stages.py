@@ -5,7 +5,7 @@ import pytest
 
 import pd_core as pd
 from pd_core.backend.base import Seam
-from pd_core.backend.program import build_step
+from pd_core.backend.program import build_step, leaves
 from pd_core.backend.stages import stages
 from pd_core.graph.node import ancestors
 
@@ -85,3 +85,19 @@ def test_divisions_take_the_same_step(device):
             assert len(exchange.early) == 3 and all(exchange.early)
     for one, other in zip(*trained, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+
+
+def test_the_index_of_rows_that_are_written_is_not_handed_on():
+    """The stage that writes has the views of what is fed; the values alone are handed on."""
+    ids = pd.Variable([None, 3], dtype="int64")
+    table = pd.Variable("table", data=np.zeros((9, 1), np.float32), row_sparse=True)
+    loss = pd.reduce_mean(pd.square(pd.reduce_sum(pd.gather(table, ids), [1, 2]) - 1.0))
+    update = pd.SGDOptimizer(1.0).minimize(loss)
+    changes = [(a.variable, a.value) for a in update.assignments]
+    graph, _ = build_step([loss], changes, Seam((), 1), [ids], True, {})
+    first, second = stages(graph)
+    assert second.in_place and len(first.hands) == 1
+    (write,) = [n for n in ancestors(second.graph.outputs) if n.op_type == "ScatterElements"]
+    _, index, values = write.inputs
+    assert graph.feeds[0] in leaves([index])
+    assert second.inputs[0][1] in leaves([values])
