@@ -103,7 +103,7 @@ def test_rows(width):
 
 
 @pytest.mark.parametrize("index", [23, -24, 2**40, -(2**63)])
-def test_an_index_out_of_range_is_an_error_before_anything_is_written(index):
+def test_nothing_is_written_before_an_error(index):
     changed, library = fused(flat(INT64))
     session = opened(changed, library)
     table = np.zeros(23, np.float32)
