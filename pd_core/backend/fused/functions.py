@@ -11,7 +11,7 @@ from .nests import Nest, Partial, Row, term
 from .operators import FLOAT, literal
 from .segments import Segment
 from .sizes import ONE, ZERO, Size, product
-from .steps import Unfit
+from .steps import FEW, ROOM, Unfit
 
 
 @dataclass
@@ -40,7 +40,7 @@ def function(body: Body, segment: Segment, rows: Mapping[str, Size]) -> Function
     loop, axes = segment.loops[0]
     row = Row(segment.extents, given)
     if not axes and loop.product is not None:
-        rounds, lines = _product_alone(body, loop, given)
+        rounds, lines, block = _product_alone(body, loop, given)
         work.append(_product_work(loop))
     elif not axes:
         nest = Nest(body, loop, (), row, given)
@@ -77,13 +77,16 @@ def _product_work(loop: Loop) -> tuple[float, Size]:
 
 
 def _product_alone(body, loop, given):
-    """A product: rows of the matrix are divided, or the matrices of a batch."""
+    """A product: rows are divided, columns where rows are few, or the matrices of a batch.
+
+    Returns (rounds, lines, rounds of a block).
+    """
     batch = [k for k, d in enumerate(loop.dims[:-2]) if d != ONE]
     if not batch:
-        call = _call(body, loop, given, [], (), True)
-        return loop.dims[-2], [call]
+        axis = -1 if _is_few(loop) else -2
+        return loop.dims[axis], [_call(body, loop, given, [], (), axis)], 64 if axis == -1 else 1
     lines = _batched(body, loop, given, [(batch[0], "i")], batch[1:])
-    return loop.dims[batch[0]], ["for (int64_t i = lo; i < hi; i++) {", *lines, "}"]
+    return loop.dims[batch[0]], ["for (int64_t i = lo; i < hi; i++) {", *lines, "}"], 1
 
 
 def _product_in_row(body, loop, axes, row, given):
@@ -100,11 +103,20 @@ def _batched(body, loop, given, shared, batch):
             f"for (int64_t {inner} = 0; {inner} < {given.number(loop.dims[k])}; {inner}++)"
         )
         terms.append((k, inner))
-    return [*lines, "  " + _call(body, loop, given, terms, [k for k, _ in shared], False)]
+    return [*lines, "  " + _call(body, loop, given, terms, [k for k, _ in shared], 0)]
+
+
+def _is_few(loop):
+    """Whether a product reads its matrix once, as it lies in memory: of one row, or a large one."""
+    (a, _), (_, along) = loop.statements[0].reads
+    m, n, k = (d[0] for d in (*loop.dims[-2:], a.dims[-1]))
+    if m == 1:
+        return n > 1 and ONE in along[-2:]
+    return m <= FEW and along[-1] == ONE and n * k > ROOM
 
 
 def _call(body, loop, given, terms, shared, divided):
-    """The call of a product's kernel; the rows from lo to hi if they are divided."""
+    """The call of a product's kernel; `divided` is the axis of the rows, or columns, lo to hi."""
     statement = loop.statements[0]
     (a, along_a), (b, along_b) = statement.reads
     views = [(statement.written, statement.along), (a, along_a), (b, along_b)]
@@ -114,8 +126,8 @@ def _call(body, loop, given, terms, shared, divided):
         for axis, name in terms:
             is_row = axis in shared and view.buffer in given.rows
             text += [] if is_row else term(name, along[axis], given)
-        if divided and k < 2:
-            text += term("lo", along[-2], given)
+        if divided and k != (2 if divided == -2 else 1):
+            text += term("lo", along[divided], given)
         places.append(" + ".join(text))
     m, n, k = loop.dims[-2][0], loop.dims[-1][0], a.dims[-1][0]
     if loop.dims[-2][1] or loop.dims[-1][1] or a.dims[-1][1]:
@@ -123,7 +135,14 @@ def _call(body, loop, given, terms, shared, divided):
     alpha = literal(np.float32(loop.product.alpha))
     number = given.number
     c, x, y = places
-    (am, ak), (bk, bn), cm = along_a[-2:], along_b[-2:], statement.along[-2]
+    (am, ak), (bk, bn), (cm, cn) = along_a[-2:], along_b[-2:], statement.along[-2:]
+    if _is_few(loop):
+        columns = "hi - lo" if divided else str(n)
+        if bn == ONE:
+            left = f"{c}, {number(cm)}, {x}, {number(am)}, {number(ak)}, {y}, {number(bk)}"
+            return f"few({left}, {m}, {columns}, {k}, {alpha});"
+        steps = f"{y}, {number(bn)}, {x}, {number(ak)}"
+        return f"vectors({c}, {number(cn)}, {steps}, {columns}, {k}, {alpha});"
     rows = "hi - lo" if divided else str(m)
     if n == 1 and ak == ONE:
         steps = f"{x}, {number(am)}, {y}, {number(bk)}"
@@ -135,5 +154,7 @@ def _call(body, loop, given, terms, shared, divided):
         columns = n
     sizes = f"{number(cm)}, {x}, {number(am)}, {number(ak)}, {y}, {number(bk)}, {number(bn)}"
     room = 1 if bn == ONE else k * columns
+    if room > ROOM:
+        raise Unfit("a large matrix whose rows are no neighbours")
     call = f"turned({c}, {sizes}, {rows}, {n}, {k}, {alpha}, room);"
     return f"{{ float room[{room}]; {call} }}"

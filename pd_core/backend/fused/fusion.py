@@ -1,14 +1,16 @@
 """Fused groups of a program for a CPU: the last change of a model before a session opens it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from . import operators
+from .branches import inline
 from .clusters import clusters, needed, ordered, reads
 from .groups import DOMAIN, Library, make
+from .iterations import Group, iterated
 from .parts import Source
 from .sizes import Dim, Dims, Kind, Values, estimate, product
 from .steps import Reduce, Step, Unfit, is_cheap, read_by, steps
@@ -48,13 +50,26 @@ def fuse(
             fuser.sources |= {
                 d[1][0]: v.name for d in values.dims(v.name) if len(d[1]) == d[0] == 1
             }
+    inline(model.graph, values, fuser.steps)
     fuser.graph(model.graph)
+    used = set(_operators(model.graph))
+    library.groups = {text: name for text, name in library.groups.items() if name in used}
     if not library.groups:
         return None, statistics
     model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     statistics.different, statistics.functions = len(library.groups), len(library.functions)
     _count(model.graph, statistics)
     return library.source(), statistics
+
+
+def _operators(graph: GraphProto) -> Iterator[str]:
+    """The operators that are groups, in bodies too."""
+    for node in graph.node:
+        if node.domain == DOMAIN:
+            yield node.op_type
+        for a in node.attribute:
+            if a.type == a.GRAPH:
+                yield from _operators(a.g)
 
 
 def _count(graph: GraphProto, statistics: Statistics) -> None:
@@ -73,6 +88,7 @@ class _Fuser:
     def __init__(self, values: Values, library: Library, statistics: Statistics):
         self.values, self.library, self.statistics = values, library, statistics
         self.sources: dict[str, str] = {}  # inputs by the names of their sizes
+        self.made: dict[str, Group] = {}  # groups by their first outputs
 
     def graph(self, graph: GraphProto) -> None:
         """Replace the groups of a graph, those of its bodies first."""
@@ -80,6 +96,7 @@ class _Fuser:
             for a in node.attribute:
                 if a.type == a.GRAPH:
                     self.graph(a.g)
+            self._iterate(node)
         self._measure_inputs(graph)
         outside = [v.name for v in graph.output]
         nodes, known, copies = self._with_copies(list(graph.node), set(outside))
@@ -92,6 +109,17 @@ class _Fuser:
             rest = _without_copies(rest, copies)
             del graph.node[:]
             graph.node.extend(ordered(rest, outside))
+
+    def _iterate(self, node):
+        """Replace a Scan whose body is one group."""
+        if node.op_type != "Scan" or node.domain:
+            return
+        made = iterated(node, self.made, self.values, self.library, self.sources)
+        if made is not None:
+            body = next(n for a in node.attribute for n in a.g.node if n.domain == DOMAIN)
+            members = self.statistics.members
+            members[made.name] = [*members.pop(body.name), *node.output]
+            node.CopyFrom(made)
 
     def _replaced(self, nodes, known, outside, rejected):
         """The nodes in place of those of groups, by index.
@@ -129,7 +157,8 @@ class _Fuser:
             if node.op_type in ("Shape", "Size") and node.input[0] in self.values:
                 node.input[0] = same.get(self.values.dims(node.input[0]), node.input[0])
 
-    def _steps(self, node):
+    def steps(self, node: NodeProto) -> list[Step] | None:
+        """Return the steps of a node; None if it fits in no group."""
         try:
             return steps(node, self.values)
         except Unfit:
@@ -141,7 +170,7 @@ class _Fuser:
         Returns them with their steps, None for those that fit in no group, and {output of a copy:
         output of the original}.
         """
-        known = {id(node): self._steps(node) for node in nodes}
+        known = {id(node): self.steps(node) for node in nodes}
         readers = defaultdict(list)
         for node in nodes:
             for x in reads(node):
@@ -160,7 +189,7 @@ class _Fuser:
                         for k, x in enumerate(reader.input):
                             if x == y:
                                 reader.input[k] = copy.output[0]
-                        known[id(reader)], known[id(copy)] = self._steps(reader), self._steps(copy)
+                        known[id(reader)], known[id(copy)] = self.steps(reader), self.steps(copy)
                         own.append(copy)
                         readers[copy.output[0]] = [reader]
                         for x in reads(copy):
@@ -294,6 +323,7 @@ class _Attempt:
         every = [step for k in members for step in self.found[k]]
         operator = make(every, wanted, self.values, self.fuser.library, self.fuser.sources)
         name = nodes[members[-1]].name
+        self.fuser.made[operator.outputs[0]] = Group(every, wanted)
         self.fuser.statistics.members[name] = [y for k in members for y in nodes[k].output if y]
         return [operator.node(name, operator.outputs), *reversed(kept)]
 

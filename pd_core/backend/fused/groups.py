@@ -79,22 +79,41 @@ class Made:
         )
 
 
+@dataclass
+class Iteration:
+    """A loop around a group.
+
+    `inputs` are the values outside that the loop gives to what the group reads: those that `moved`
+    names are the steps' slices, the others the first states. `states` are the new states by the
+    old ones. `outputs` are the values outside by those that the group makes, with the sizes of a
+    step; those that are `moved` have all steps. `moved` tells whether the last step comes first.
+    """
+
+    count: Size
+    inputs: dict[str, str]
+    states: dict[str, str]
+    moved: dict[str, bool]
+    outputs: dict[str, tuple[str, Dims]]
+
+
 def make(
     found: Sequence[Step],
     wanted: Iterable[str],
     values: Values,
     library: Library,
     sources: Mapping[str, str],
+    loop: Iteration | None = None,
 ) -> Made:
     """Return steps as an operator of a library; Unfit if a size is not known from its inputs.
 
     `sources` are values of the model's inputs by the names of sizes that they have: of those the
-    operator reads the shape if its own inputs do not tell a size.
+    operator reads the shape if its own inputs do not tell a size. With a loop the steps are run as
+    often as it says.
     """
     body = Body(_readable(found, set(wanted), values), wanted, values)
     if not body.inputs:
         raise Unfit("nothing is read")
-    return _Operator(body, library, sources).made()
+    return _Operator(body, library, sources, loop).made()
 
 
 def _readable(found, wanted, values):
@@ -112,16 +131,18 @@ def _readable(found, wanted, values):
 
 
 class _Operator:
-    def __init__(self, body: Body, library: Library, sources: Mapping[str, str]):
-        self.sources = sources
+    def __init__(
+        self, body: Body, library: Library, sources: Mapping[str, str], loop: Iteration | None
+    ):
+        self.sources, self.loop = sources, loop
         self.body, self.values, self.library = body, body.values, library
         self.plan = Plan()
         self.outputs = [y for y in body.stored if y in body.wanted]
         self.users: dict[str, set[int]] = {}  # of buffers, the loops that read or write them
-        for loop in body.loops:
-            for s in loop.statements:
+        for each in body.loops:
+            for s in each.statements:
                 for view in (s.written, *(read[0] for read in s.reads if read is not None)):
-                    self.users.setdefault(view.buffer, set()).add(id(loop))
+                    self.users.setdefault(view.buffer, set()).add(id(each))
         self.segments = segments(body.loops)
         self.calls = [self._function(s) for s in self.segments]
 
@@ -139,11 +160,19 @@ class _Operator:
         for k, call in zip(calls, self.calls, strict=True):
             for name, own in call.given.scratches.items():
                 place[name] = plan.place(own.elements, BYTES[own.kind], k)
+        states = self._states(place)
         for k, y in enumerate(self.outputs):
-            plan.output(k, values.dims(y))
+            plan.output(k, self._dims(y))
         has_scratch = plan.places > 0
         if has_scratch:
             plan.memory(len(self.outputs))
+        if self.loop is not None:
+            moved = [
+                (place[x], product(*values.dims(x)), BYTES[values.kind(x)], is_backward)
+                for x, is_backward in self.loop.moved.items()
+                if x in place
+            ]
+            plan.repeat(self.loop.count, moved, states)
         for alike in self._batches(set(buffers)):
             self._call([(calls[k], self.calls[k]) for k in alike], place)
         functions = ", ".join(f"(Any *){name}" for name in plan.functions)
@@ -155,7 +184,26 @@ class _Operator:
         text += f'static const Group @ = {{"@", @_plan, @_functions, {counts}}};\n'
         text += f"static const unsigned char @_types[] = {{{', '.join(map(str, kinds))}}};\n"
         text += f'#define @_row {{"@", {shape}, run_group, &@}}\n'
-        return Made(self.library.group(text), body.inputs, self.outputs, has_scratch)
+        given = {} if self.loop is None else self.loop.inputs
+        inputs = [given.get(x, x) for x in body.inputs]
+        return Made(self.library.group(text), inputs, self.outputs, has_scratch)
+
+    # loops
+
+    def _dims(self, x: str) -> Dims:
+        """The sizes of an input or output, of all steps of a loop if it has them."""
+        if self.loop is None:
+            return self.values.dims(x)
+        dims = self.loop.outputs[x][1] if x in self.loop.outputs else self.values.dims(x)
+        return (self.loop.count, *dims) if x in self.loop.moved else dims
+
+    def _states(self, place: dict[str, int]) -> list[tuple[int, int, int, Size, int]]:
+        """(old, new, other memory for it, elements, bytes of each) of the states of a loop."""
+        found = []
+        for old, new in () if self.loop is None else self.loop.states.items():
+            elements, size = product(*self.values.dims(new)), BYTES[self.values.kind(new)]
+            found.append((place[old], place[new], self.plan.place(elements, size), elements, size))
+        return found
 
     # sizes
 
@@ -166,7 +214,11 @@ class _Operator:
             needed += [*call.given.sizes, call.rounds, *(s for _, s in call.work)]
             needed += [own.elements for own in call.given.scratches.values()]
             needed += [s for each in call.partials for s in (each.elements, each.count)]
-        known = {d for x in self.body.inputs for d in self.values.dims(x)}
+        if self.loop is not None:  # states that the group does not read are copied at least
+            asked = [*self.loop.states, *(x for x in self.loop.inputs if x in self.loop.moved)]
+            self.body.inputs += [x for x in asked if x not in self.body.inputs]
+            needed.append(self.loop.count)
+        known = {d for x in self.body.inputs for d in self._dims(x)}
         for name in dict.fromkeys(name for s in needed for name in s[1]):
             if (1, (name,)) not in known:
                 if name not in self.sources:
@@ -176,7 +228,7 @@ class _Operator:
 
     def _sizes(self) -> None:
         """Read the sizes of the inputs, and check them."""
-        inputs = [(k, self.values.dims(x)) for k, x in enumerate(self.body.inputs)]
+        inputs = [(k, self._dims(x)) for k, x in enumerate(self.body.inputs)]
         first: list[tuple[int, Dims]] = []
         rest: list[tuple[int, Dims]] = []
         known: set[str] = set()

@@ -22,10 +22,13 @@ CHOOSE(double)
 CHOOSE(int32_t)
 CHOOSE(int64_t)
 
-/* Products: of matrices, in matrices.c, and of a matrix and a vector, in vectors.c */
+/* Products: of matrices, in matrices.c, of few rows and a matrix, in few_rows.c, and of a matrix and a
+   vector, in vectors.c */
 void turned(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
             const float *restrict b, int64_t bk, int64_t bn, int64_t m, int64_t n, int64_t k,
             float alpha, float *restrict room);
+void few(float *restrict c, int64_t cm, const float *restrict a, int64_t am, int64_t ak,
+         const float *restrict b, int64_t bk, int64_t m, int64_t n, int64_t k, float alpha);
 void vectors(float *restrict c, int64_t cm, const float *restrict a, int64_t am,
              const float *restrict b, int64_t bk, int64_t m, int64_t k, float alpha);
 
@@ -59,7 +62,7 @@ typedef void Combine(void *to, const void *from, int64_t n, int64_t parts, int64
 /* A group. Its plan are numbers that plans.py writes: what is done, and with which buffers and
    sizes. A buffer is an input or an output by its number, ERRORS, or a place in the memory of the
    group's own, counted down from -1. A size is its number in the order in which they become known. */
-enum { SHAPE, NAME, SIZE, EQUAL, ROUNDS, PLACE, OUTPUT, MEMORY, CALL, COMBINE, END };
+enum { SHAPE, NAME, SIZE, EQUAL, ROUNDS, PLACE, OUTPUT, MEMORY, REPEAT, CALL, COMBINE, END };
 enum { ERRORS = 1 << 30 };
 typedef void Any(void);
 typedef struct {
@@ -134,6 +137,11 @@ Status *run_group(void *group, Context *context) {
   size_t rank = 0;
   int sizes = 0, calls = 0, places = 0;
   int32_t bad = 0;
+  /* a loop: where its steps begin, their number and that of this one; what it moves */
+  const int64_t *first_step = 0, *moved = 0, *states = 0;
+  int64_t steps = 0, at = 0;
+  int known = 0;
+  void *other[g->buffers + 1]; /* memory for the next states */
 #define BUFFER(at) ((at) == ERRORS ? &bad : (at) >= 0 ? b[at] : (void *)((char *)memory + place[-1 - (at)]))
   for (int j = 0; j < g->inputs; j++) TRY(input(context, (size_t)j, (const void **)&b[j]));
   for (const int64_t *x = g->plan;;) switch (*x++) {
@@ -180,6 +188,21 @@ Status *run_group(void *group, Context *context) {
     case MEMORY: /* output */
       TRY(output(context, (size_t)*x++, &total, 1, &memory));
       break;
+    case REPEAT: /* steps, how many are moved and how many states, (buffer, elements, bytes of each,
+                    whether the last come first) and (old, new, other, elements, bytes of each) */
+      steps = v[x[0]], moved = x + 3, states = moved + 4 * x[1];
+      first_step = states + 5 * x[2], known = sizes;
+      for (const int64_t *s = states; s < first_step; s += 5) {
+        void *own = BUFFER(s[1]), *second = BUFFER(s[2]);
+        if (!steps && v[s[3]]) memcpy(own, b[s[0]], (size_t)(v[s[3]] * s[4]));
+        b[s[1]] = steps % 2 ? own : second; /* the last step writes to the output */
+        other[s[1]] = steps % 2 ? second : own;
+      }
+      if (!steps) return 0;
+      for (const int64_t *m = moved; m < states; m += 4)
+        if (m[3]) b[m[0]] = (char *)b[m[0]] + (steps - 1) * v[m[1]] * m[2];
+      x = first_step;
+      break;
     case CALL: { /* how many calls, buffers and sizes of all; of each: function, call, how many
                     buffers, they, how many sizes, they */
       const int64_t jobs = x[0];
@@ -205,7 +228,15 @@ Status *run_group(void *group, Context *context) {
       x += 6;
       break;
     }
-    default: return 0;
+    default: /* the end */
+      if (++at >= steps) return 0;
+      for (const int64_t *m = moved; m < states; m += 4)
+        b[m[0]] = (char *)b[m[0]] + (m[3] ? -1 : 1) * v[m[1]] * m[2];
+      for (const int64_t *s = states; s < first_step; s += 5) {
+        void *written = b[s[1]];
+        b[s[0]] = written, b[s[1]] = other[s[1]], other[s[1]] = written;
+      }
+      x = first_step, sizes = known;
   }
 }
 #endif

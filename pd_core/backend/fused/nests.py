@@ -229,9 +229,7 @@ class Nest:
                     if id(access) not in loaded:
                         loaded[id(access)] = self._let(access.kind, self._elements[id(access)])
                     terms.append(loaded[id(access)])
-            place = self._index(self._placed[k]) if k in self._placed else ""
-            if k in self._placed:
-                terms[1] = f"(int32_t){terms[1]}"
+            place = self._index(self._placed[k]) if k in self._placed else "0"
             if statement.at is not None:
                 terms[0] = self._far(k, terms[1], statement)
             number = None if statement.number is None else self.given.number(statement.number)

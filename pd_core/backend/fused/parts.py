@@ -10,7 +10,7 @@ from pathlib import Path
 # not need of -O3 takes as long again.
 PRODUCTS = ("-O3", "-fno-tree-vectorize", "-fno-unswitch-loops", "-ffp-contract=fast")
 LOOPS = ("-O3",)  # loops over time run 5 % faster
-_CALLED = {"turned": ("matrices.c", PRODUCTS), "vectors": ("vectors.c", ())}  # functions' products
+_CALLED = {"turned": "matrices.c", "few": "few_rows.c", "vectors": "vectors.c"}  # functions' products
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def source(table: str, functions: Iterable[str], loops: str = "") -> Source:
         calls = tuple([name for name in _CALLED if f"{name}(" in text])
         called.update(calls)
         parts.append(Part(header + loops, text, flags, calls=calls))
-    parts += [Part(header, _read(f), more) for name, (f, more) in _CALLED.items() if name in called]
+    parts += [Part(header, _read(_CALLED[name]), PRODUCTS, alone=True) for name in sorted(called)]
     if loops:
         parts.append(Part(header, f"#define PRODUCTS\n{loops}", PRODUCTS))
     return Source(tuple(parts))

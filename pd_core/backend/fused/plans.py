@@ -87,6 +87,23 @@ class Plan:
         """Make output k the memory of the places."""
         self._add("MEMORY", k)
 
+    def repeat(
+        self,
+        count: Size,
+        moved: Iterable[tuple[int, Size, int, bool]],
+        states: Iterable[tuple[int, int, int, Size, int]],
+    ) -> None:
+        """Run what follows so many times.
+
+        `moved` are buffers of which each step has the next elements, (buffer, elements, bytes of
+        each, whether the last come first); `states` are (what a step reads, what it writes, memory
+        that takes turns with that, elements, bytes of each).
+        """
+        rows = [(b, self.size(n), size, int(is_last)) for b, n, size, is_last in moved]
+        pairs = [(*places, self.size(n), size) for *places, n, size in states]
+        steps = self.size(count)
+        self._add("REPEAT", steps, len(rows), len(pairs), *(n for r in (*rows, *pairs) for n in r))
+
     def call(self, alike: Iterable[Call]) -> None:
         """Run functions, all in one call to the threads."""
         calls = [(self._function(f), k, b, [*map(self.size, n)]) for f, k, b, n in alike]

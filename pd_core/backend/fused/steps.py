@@ -16,7 +16,10 @@ from .sizes import ONE, Dims, Size, Values, estimate, product, summed
 
 SMALL = 1 << 15  # multiplications of one of a batch of products, up to which it may be in a group
 _WIDE = 256  # columns of such a product
-_ROOM = 1 << 13  # elements of its second matrix, which may be copied to the stack
+ROOM = 1 << 13  # elements of its second matrix, which may be copied to the stack
+FEW = 8  # rows of a product with one matrix of any size, which takes as long as reading the matrix
+_DEEP = 1 << 16  # of whose columns so many elements may be summed
+_COUNTED = 1 << 24  # elements whose places are exact as float32
 _TRANSPOSED = 1 << 15  # elements of a matrix that is read across its rows
 
 
@@ -111,6 +114,8 @@ def steps(node: NodeProto, values: Values) -> list[Step]:
         return _look(node, values)
     if op in operators.REDUCTIONS:
         return [_reduction(node, values)]
+    if op in ("ArgMax", "ArgMin"):
+        return _place_of_best(node, values)
     if op in ("MatMul", "FusedMatMul"):
         return _product(node, values)
     if op in ("GatherElements", "Gather"):
@@ -335,6 +340,31 @@ def _reduction(node, values):
     return Reduce(y, how, x, axes)
 
 
+def _place_of_best(node, values):
+    """The place of the first, or last, largest or smallest element along an axis; of a NaN first.
+
+    It is worked out as float32, which is exact for so few elements.
+    """
+    x, y = node.input[0], node.output[0]
+    given, dims = operators.attributes(node), values.dims(x)
+    axis = given.get("axis", 0) % max(len(dims), 1)
+    if not dims or values.kind(x) != FLOAT or dims[axis][1] or dims[axis][0] > _COUNTED:
+        raise Unfit("element types, or many elements")
+    row = (*dims[:axis], ONE, *dims[axis + 1 :])
+    best, first = (_between(values, y, what, x, row) for what in ("best", "first"))
+    places = _between(values, y, "places", x)
+    is_last = given.get("select_last_index", 0)
+    beyond = "-INFINITY" if is_last else "INFINITY"
+    text = f"({{0}} == {{1}} || {{0}} != {{0}} ? (float){{i}} : {beyond})"
+    found = [
+        Reduce(best, "max" if node.op_type == "ArgMax" else "min", x, [axis]),
+        Map(places, text, [x, best], axis=axis),
+        Reduce(first, "max" if is_last else "min", places, [axis]),
+    ]
+    whole = _between(values, y, "whole", y, row)
+    return [*found, Map(whole, "(int64_t){0}", [first]), Look(y, whole, "reshape")]
+
+
 def _product(node, values):
     a, b, y = node.input[0], node.input[1], node.output[0]
     given = operators.attributes(node)
@@ -351,15 +381,37 @@ def _product(node, values):
     if more or min(len(da), len(db)) < 2 or {values.kind(x) for x in (a, b, y)} != {FLOAT}:
         raise Unfit("a product of vectors, or of other element types")
     n, m, k = dy[-1], dy[-2], da[-2 if turned[0] else -1]
-    one = estimate(product(n, m, k))
-    if any(s[1] for s in (n, m, k)) or one > SMALL or n[0] > _WIDE or n[0] * k[0] > _ROOM:
-        raise Unfit("a large product")
+    alpha = float(given.get("alpha", 1.0))
     if not broadcast(da[:-2], dy[:-2]) or not broadcast(db[:-2], dy[:-2]):
         raise Unfit("sizes that may differ")
-    alpha = float(given.get("alpha", 1.0))
+    if any(s[1] for s in (n, m, k)):
+        raise Unfit("a product of unknown sizes")
+    if n[0] * m[0] * k[0] > SMALL or n[0] > _WIDE or n[0] * k[0] > ROOM:
+        return _few_rows(Product(y, a, b, turned, alpha), k[0], values)
     if k == ONE and turned == (False, False) and alpha == 1.0:
         return [Map(y, "{0} * {1}", [a, b])]
     return [Product(y, a, b, turned, alpha)]
+
+
+def _few_rows(step, depth, values):
+    """A product of few rows with a large matrix, which is not divided between batches."""
+    da, db, dy = (values.dims(x) for x in (step.a, step.b, step.y))
+    rows, names = product(*dy[:-1])
+    if names or rows > FEW or any(d != ONE for d in db[:-2]) or depth > _DEEP or dy[-1] == ONE:
+        raise Unfit("a large product")
+    if all(d == ONE for d in dy[:-2]):
+        return [step]
+    if step.transposed[0]:
+        raise Unfit("a batch of columns")
+    a = _between(values, step.y, "rows", step.a, ((rows, ()), da[-1]))
+    y = _between(values, step.y, "product", step.y, ((rows, ()), dy[-1]))
+    b = _between(values, step.y, "matrix", step.b, db[-2:])
+    return [
+        Look(a, step.a, "reshape"),
+        Look(b, step.b, "reshape"),
+        Product(y, a, b, step.transposed, step.alpha),
+        Look(step.y, y, "reshape"),
+    ]
 
 
 def _is_one(x, values):
@@ -399,7 +451,7 @@ def _gather(node, values):
             *own[axis + 1 :],
         ]:
             chosen = _between(values, y, "chosen", x)
-            text = "({i} == {1} ? {0} : -0.0f)"
+            text = "({i} == (int32_t){1} ? {0} : -0.0f)"
             pick = Map(chosen, text, [x, name], axis=axis)
             return [places, pick, Reduce(y, "pick", chosen, [axis])]
         if len(dims) > 1:
@@ -425,7 +477,10 @@ def _scatter(node, values):
     if text is None:
         raise Unfit("another reduction")
     name, places = _places(node, x, index, axis, values)
-    return [places, Map(y, f"({{i}} == {{1}} ? {text} : {{0}})", [x, name, more], axis=axis)]
+    return [
+        places,
+        Map(y, f"({{i}} == (int32_t){{1}} ? {text} : {{0}})", [x, name, more], axis=axis),
+    ]
 
 
 def _sizes(node, values):
