@@ -40,7 +40,7 @@ from .loss import (
     log_probability_grad,
 )
 from .momentum import momentum_gemm
-from .normalization import batch_norm, by_layer_normalization, standardize
+from .normalization import batch_norm, by_layer_normalization, own_statistics, standardize
 from .numbers import gather_numbers
 from .pooling import (
     avg_pool_grad,
@@ -86,6 +86,7 @@ LOWERINGS = {
     "ConvInputGrad": conv_input_grad,
     "ConvFilterGrad": conv_filter_grad,
     "BatchNorm": batch_norm,
+    "BatchNormalization": own_statistics,
     "Standardize": standardize,
     "TiedMaxPool": max_pool,
     "MaxPoolGrad": max_pool_grad,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ... import ops
-from ...graph.node import Node, apply, refined
+from ...graph.node import Node, apply, rebuilt, refined
 from ...graph.variable import Inputs, Variable, constant, static
 from ...ops.shape import product_of_sizes
 from .context import Context, Outputs
@@ -76,3 +76,20 @@ def _over_ranks(x, axes, column):
     squares = reshape_dims(apply("ReduceSum", centred * centred, axes), [channels])
     variance = reshape_dims(ops.sum_over_ranks(squares) / divisor, column)
     return mean, variance, ops.reshape(count, [])
+
+
+def own_statistics(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Pass copies of running statistics to a BatchNormalization in training mode.
+
+    ONNX Runtime 1.31 writes the new ones over the old ones, wherever those are read again: over the
+    array that a caller feeds, too. It leaves out an Identity, and keeps a Sum of one operand.
+    """
+    statistics = inputs[3:5]
+    if not node.attributes.get("training_mode", 0) or all(map(_is_copy, statistics)):
+        return None
+    copies = [apply("Sum", v, known=v.dims) for v in statistics]
+    return list(rebuilt(node, (*inputs[:3], *copies)).outputs)
+
+
+def _is_copy(v: Variable) -> bool:
+    return v.node is not None and v.node.op_type == "Sum" and len(v.node.inputs) == 1

@@ -99,6 +99,8 @@ def _is_unchanged(node, k, axis):
     _, _, scales, sizes = (*node.inputs, None, None)[:4]
     if node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         return False
+    if node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return False  # the size that is asked for may be another one than that of the result
     if scales is not None and scales.dims != (0,):
         return scales.value is not None and scales.value[k] == 1.0
     return sizes.value is not None and sizes.value[k] == node.inputs[0].dims[axis]
