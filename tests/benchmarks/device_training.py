@@ -55,12 +55,13 @@ def bytes_of(*paths):
 # PyTorch's modules, which ExecuTorch takes, and whose exported files pd and onnxsim take.
 
 
-def modules():
-    """Return {network: (module, the names of the trained parameters or None for all)}."""
+def modules(pool=None):
+    """Return {network: module}; `pool` is another module for the max pooling of the CNN."""
     import torch
     from torch import nn
 
     torch.manual_seed(0)
+    pool = pool or nn.MaxPool2d(2)
 
     class Row(nn.Module):
         """Flatten by a Reshape, which onnxsim differentiates."""
@@ -107,8 +108,8 @@ def modules():
             return self.head(self.blocks(self.words(x)).mean(1))
 
     cnn = nn.Sequential(
-        *(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(1, 8, 3), nn.ReLU(), pool),
+        *(nn.Conv2d(8, 16, 3), nn.ReLU(), pool),
         *(Row(), nn.Linear(400, 10)),
     )
     encoder = Encoder()
@@ -254,7 +255,11 @@ def trains(network, tensor):
 
 
 def by_executorch(folder):
-    """Export forward and backward, and run ExecuTorch's training module with its SGD."""
+    """Export forward and backward, and run ExecuTorch's training module with its SGD.
+
+    Pooling is the maximum over axes of a reshaped image: with the portable kernel of 1.5.1 for the
+    gradient of MaxPool2d the gradients of all layers before it are wrong.
+    """
     import torch
     from executorch.exir import to_edge
     from executorch.extension.training import (
@@ -273,7 +278,14 @@ def by_executorch(folder):
             y = self.net(x)
             return self.loss(y, label), y.detach().argmax(dim=1)
 
-    for name, module in modules().items():
+    class Pool(torch.nn.Module):
+        def forward(self, x):
+            n, c, side, _ = x.shape
+            half = side // 2
+            x = x[:, :, : 2 * half, : 2 * half].reshape(n, c, half, 2, half, 2)
+            return x.amax((3, 5))
+
+    for name, module in modules(Pool()).items():
         x, label = (torch.tensor(a) for a in arrays()[name])
         joint = _export_forward_backward(export(WithLoss(module), (x, label), strict=True))
         program = to_edge(joint).to_executorch()

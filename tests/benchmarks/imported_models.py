@@ -24,6 +24,9 @@ import pd_core as pd
 
 SIZES = 64, 320, 512, 576, 32  # pictures, lines of text, frames of audio at 16 kHz
 SAMPLE_RATE = 16000
+# what some files call their sizes and numbers, which not every size or number fits
+NAMED_SIZES = {"seq_len": 12, "samples": 4000}
+NUMBERS = {"fmin": 46.875, "fmax": 2093.75}  # Hz
 COLUMNS = (
     "file",
     "nodes",
@@ -54,12 +57,14 @@ def made_up(info, size, rng, most):
 
     Integers are below `most`.
     """
-    shape = [d if isinstance(d, int) else size for d in info.shape]
+    shape = [d if isinstance(d, int) else NAMED_SIZES.get(d, size) for d in info.shape]
     if len(shape) > 1 and not isinstance(info.shape[0], int):
         shape[0] = 1
     if len(shape) == 3 and isinstance(info.shape[0], int):  # states of layers
         shape[1] = info.shape[1] if isinstance(info.shape[1], int) else 1
     dtype = onnx.helper.tensor_dtype_to_np_dtype(TYPES[info.type[7:-1]])
+    if info.name in NUMBERS:
+        return np.array(NUMBERS[info.name], dtype)
     if dtype.kind == "f":
         return rng.normal(size=shape).astype(dtype)
     if not shape:
