@@ -15,6 +15,7 @@ import { gunzipSync } from "node:zlib";
 
 import { TrainingStep } from "../js/src/index.js";
 import { Client, generator, shuffled } from "./client.js";
+import { digits, part, parts } from "./digits.js";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const { values: options, positionals } = parseArgs({
@@ -36,44 +37,23 @@ const { InferenceSession, Tensor } = createRequire(join(modules, "of.js"))("onnx
 const create = (model, more) => InferenceSession.create(model, { ...more, intraOpNumThreads: 1 });
 const ort = { Tensor, InferenceSession: { create } };
 
-/** The digits of "train" or "t10k": pixels from 0 to 1, and labels. */
-async function digits(name) {
+/** The digits of "train" or "t10k". */
+async function read(name) {
   const folder = join(process.env.PD_DATASET_HOME ?? join(HERE, "../data"), "mnist");
-  const read = async (kind) => gunzipSync(await readFile(join(folder, `${name}-${kind}-ubyte.gz`)));
-  const images = (await read("images-idx3")).subarray(16);
-  return { images: Float32Array.from(images, (v) => v / 255), labels: (await read("labels-idx1")).subarray(8) };
+  const file = async (kind) => gunzipSync(await readFile(join(folder, `${name}-${kind}-ubyte.gz`)));
+  return digits(await file("images-idx3"), await file("labels-idx1"));
 }
 
-/** The data of a client: these rows of the digits. */
-function part({ images, labels }, chosen) {
-  const batch = (rows) => {
-    const image = new Float32Array(rows.length * 784);
-    const label = new BigInt64Array(rows.length);
-    rows.forEach((row, k) => {
-      const at = chosen[row];
-      image.set(images.subarray(784 * at, 784 * at + 784), 784 * k);
-      label[k] = BigInt(labels[at]);
-    });
-    return {
-      image: new ort.Tensor("float32", image, [rows.length, 784]),
-      label: new ort.Tensor("int64", label, [rows.length]),
-    };
-  };
-  return { count: chosen.length, batch };
-}
-
-/** Cut the training digits into equal parts; uneven ones are cut from the digits by their kind. */
-function parts(data, count) {
-  const rows = shuffled(Number(options.digits), generator(0));
-  if (options.uneven) rows.sort((a, b) => data.labels[a] - data.labels[b]);
-  const size = Math.floor(rows.length / count);
-  return Array.from({ length: count }, (_, k) => part(data, rows.slice(k * size, (k + 1) * size)));
+/** The training digits, cut into equal parts. */
+async function shares(count) {
+  const { digits: total, uneven } = options;
+  return parts(ort, await read("train"), count, { total: Number(total), uneven });
 }
 
 async function accuracy(training, model) {
   const predict = await ort.InferenceSession.create(model);
-  const data = await digits("t10k");
-  const all = part(data, shuffled(data.labels.length, generator(0)));
+  const data = await read("t10k");
+  const all = part(ort, data, shuffled(data.labels.length, generator(0)));
   const { image, label } = all.batch(Array.from({ length: all.count }, (_, k) => k));
   const { probability } = await training.evaluate(predict, { image });
   let right = 0;
@@ -85,11 +65,11 @@ async function accuracy(training, model) {
 }
 
 async function federated(server) {
-  const shares = parts(await digits("train"), Number(options.clients));
+  const data = await shares(Number(options.clients));
   const token = process.env.PD_FEDERATED_TOKEN;
-  const clients = shares.map((_, k) => new Client(ort, server, `client-${k}`, { seed: k + 1, token }));
+  const clients = data.map((_, k) => new Client(ort, server, `client-${k}`, { seed: k + 1, token }));
   await Promise.all(clients.map((client) => client.open()));
-  const counted = await Promise.all(clients.map((client, k) => client.takePart(shares[k])));
+  const counted = await Promise.all(clients.map((client, k) => client.takePart(data[k])));
   const [{ training }] = clients;
   await clients[0].load(await clients[0].round());
   const headers = clients[0].headers;
@@ -98,17 +78,17 @@ async function federated(server) {
 }
 
 async function central(folder) {
-  const read = async (name) => new Uint8Array(await readFile(join(folder, `${name}.onnx`)));
-  const training = await TrainingStep.create(ort, await read("step"), await read("initial"));
+  const model = async (name) => new Uint8Array(await readFile(join(folder, `${name}.onnx`)));
+  const training = await TrainingStep.create(ort, await model("step"), await model("initial"));
   await training.setLearningRate(Number(options.rate));
-  const [{ count, batch }] = parts(await digits("train"), 1);
+  const [{ count, batch }] = await shares(1);
   const size = Number(options.batch) || count;
   const random = generator(1);
   for (let epoch = 0; epoch < Number(options.epochs); epoch++) {
     const rows = shuffled(count, random);
     for (let at = 0; at < count; at += size) await training.run(batch(rows.slice(at, at + size)));
   }
-  return { training, predict: await read("predict") };
+  return { training, predict: await model("predict") };
 }
 
 const { training, predict, counted } = await (options.central

@@ -25,12 +25,38 @@ def branch(reader: GraphReader, op: Operator) -> Sequence[Value]:
     if condition.rank > 1:  # of one element, as the condition of ONNX may be of any rank
         condition = ops.reshape(condition, [])
     both: list[Sequence[Variable]] = []
+    lengths: list[int | None] = []
 
     def first():
-        both.extend(_match_ranks(_branches(reader, bodies, condition), op.declared))
+        results = _branches(reader, bodies, condition)
+        lengths.extend(_lengths_of_both(results))
+        declared = op.declared if lengths and lengths[0] is None else None
+        both.extend(_match_ranks([_flat(outputs) for outputs in results], declared))
         return both[0]
 
-    return ops.cond(condition, first, lambda: both[1])
+    return _grouped(ops.cond(condition, first, lambda: both[1]), lengths)
+
+
+def _lengths_of_both(results):
+    """Return the length of each output that is a sequence, None for others; both have to agree."""
+    first, second = ([len(y) if isinstance(y, list) else None for y in r] for r in results)
+    if len(first) == len(second) and first != second:
+        raise ModelError(
+            f"its branches give sequences of other lengths, {first} and {second}, which has to be "
+            "known outside of them"
+        )
+    return first
+
+
+def _flat(outputs):
+    """Return outputs with the elements of sequences in the place of these."""
+    return [x for y in outputs for x in (y if isinstance(y, list) else [y])]
+
+
+def _grouped(flat, lengths):
+    """Return outputs from what `_flat` made of them."""
+    rest = iter(flat)
+    return [next(rest) if n is None else [next(rest) for _ in range(n)] for n in lengths]
 
 
 def _branches(reader, bodies, condition):
@@ -49,7 +75,10 @@ def _branches(reader, bodies, condition):
         raise unfit[0]
     if unfit:
         fits = results[1] if results[0] is None else results[0]
-        failing = [_failing(condition, y) for y in fits]
+        failing = [
+            [_failing(condition, x) for x in y] if isinstance(y, list) else _failing(condition, y)
+            for y in fits
+        ]
         results = [failing if outputs is None else outputs for outputs in results]
     return results
 
@@ -62,8 +91,6 @@ def _failing(condition, y):
 
 def _match_ranks(results, declared):
     """Return the outputs of both branches, brought to one rank where their ranks differ."""
-    if any(isinstance(y, list) for branch in results for y in branch):
-        raise ModelError("a branch gives a sequence, which has a known length only outside")
     if len(results[0]) != len(results[1]):
         raise ModelError(f"its branches give {len(results[0])} and {len(results[1])} values")
     pairs = []
@@ -144,10 +171,13 @@ def _first_to(x, axis):
 
 
 def loop(reader: GraphReader, op: Operator) -> list[Variable]:
-    """Build a Loop, with states whose sizes may change from step to step."""
+    """Build a Loop, with states whose sizes may change from step to step.
+
+    One whose state is a sequence is written out, step by step.
+    """
     limit, condition, init = op.input(0), op.input(1), op.inputs[2:]
     if any(isinstance(x, list) for x in init):
-        raise ModelError("its state is a sequence, which has a known length only outside of loops")
+        return _written_out(reader, op, limit, condition, init)
     dims = [x.dims for x in init]
     while True:
         blocks, captures, new, ys = _body(reader, op, init, dims)
@@ -159,6 +189,32 @@ def loop(reader: GraphReader, op: Operator) -> list[Variable]:
     types += [((fresh_dim(), *y.dims), y.dtype) for y in ys]
     condition = constant(True) if condition is None else condition
     return list(loop_node(limit, condition, init, captures, blocks["body"], types))
+
+
+def _written_out(reader, op, limit, condition, states):
+    """Build the steps of a loop one after the other; how many there are has to be known."""
+    if limit is not None and limit.value is None:
+        raise ModelError("its state is a sequence, and how often it runs is not known before")
+    count = None if limit is None else int(limit.value.reshape(()))
+    going, number, rows = condition, 0, []
+    while (count is None or number < count) and _goes_on(going):
+        inputs = [constant(np.int64(number)), constant(True), *states]
+        going, *rest = reader.read_body(op.attributes["body"], inputs, inside=False)
+        states, row = rest[: len(states)], rest[len(states) :]
+        rows.append(row)
+        number += 1
+    stacked = len(op.attributes["body"].output) - 1 - len(states)
+    if stacked and not rows:
+        raise ModelError("its state is a sequence, and it gives no elements of its other outputs")
+    columns = zip(*rows, strict=True)
+    return [*states, *(ops.concat([ops.unsqueeze(y, [0]) for y in ys], 0) for ys in columns)]
+
+
+def _goes_on(condition):
+    """Check whether a loop goes on, by its condition, which is None where there is none."""
+    if condition is not None and condition.value is None:
+        raise ModelError("its state is a sequence, and when it ends is not known before it runs")
+    return condition is None or bool(condition.value.all())
 
 
 def _body(reader, op, init, dims):

@@ -27,6 +27,7 @@ from .low_bits import with_standard_low_bits
 from .order import sorted_model
 from .reader import File, Operands, Reader
 from .sizes import FOLD_LIMIT
+from .sparse import with_dense_tensors
 from .stored import StoredTensors
 from .widening import widened
 
@@ -92,6 +93,7 @@ class ImportedModel:
         fold_limit: int,
         float32: bool = False,
     ):
+        model = with_dense_tensors(model, folder)
         check_names(model.graph)
         check_functions(model.functions)
         self.opsets = opsets_of(model)
@@ -109,8 +111,6 @@ class ImportedModel:
             "training": training,
             "fold_limit": fold_limit,
         }
-        if self.graph.sparse_initializer:
-            raise ModelError("the model stores sparse tensors, which are not imported")
         self.stored = StoredTensors(self.graph, self.functions, folder, trainable, frozen, version)
         self.parameters = self.stored.parameters
         self.inputs = {

@@ -84,8 +84,8 @@ def opened(demo, averaged, tmp_path):
 
 
 @contextlib.contextmanager
-def serving(demo, rounds, files, port=0, **options):
-    """The address of a server in a thread."""
+def serving(demo, rounds, files, port=0, pages=None, **options):
+    """The address of a server in a thread; `pages` are folders that it serves too, by name."""
     pytest.importorskip("aiohttp")
     from aiohttp import web
 
@@ -94,7 +94,10 @@ def serving(demo, rounds, files, port=0, **options):
 
     async def main():
         server = demo["server"].Server(rounds, files, plan, **options)
-        runner = web.AppRunner(server.application(), shutdown_timeout=0.1)
+        app = server.application()
+        for name, folder in (pages or {}).items():
+            app.router.add_static(f"/{name}", folder)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
         end = asyncio.Event()
