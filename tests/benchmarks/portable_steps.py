@@ -6,6 +6,7 @@ The networks are PyTorch's, exported to ONNX and imported again. Both forms run 
 process, and the fastest run of each counts. A line of Markdown is printed for each network.
 """
 
+import itertools
 import os
 import sys
 import tempfile
@@ -52,7 +53,9 @@ class Block(nn.Module):
         super().__init__()
         self.heads, self.qkv, self.out = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.one, self.two = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x):
         n, t, d = x.shape
@@ -81,7 +84,7 @@ def head(channels):
 
 def mobilenet():
     widths = (16, 32, 64, 64, 128)
-    pairs = zip(widths, widths[1:], strict=False)
+    pairs = itertools.pairwise(widths)
     blocks = [
         part
         for k, (a, b) in enumerate(pairs)
@@ -130,8 +133,9 @@ def steps(folder, name):
     x = rng.normal(size=sizes).astype("float32") if is_image else rng.integers(0, 1000, sizes)
     axes = {"x": {k: f"size_{k}" for k in (0, 2, 3)}} if is_open else None
     torch.onnx.export(
-        make().train(), (torch.tensor(x),), path, input_names=["x"], dynamo=False, dynamic_axes=axes,
-        opset_version=17, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
+        make().train(), (torch.tensor(x),), path, input_names=["x"], dynamo=False,
+        dynamic_axes=axes, opset_version=17,
+        training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
     )  # fmt: skip
     batch, runs = {"x": x, "label": rng.integers(0, 10, sizes[0])}, []
     for portable in (False, True):
@@ -140,9 +144,7 @@ def steps(folder, name):
             step = training_step(task, pd.SGDOptimizer(0.01))
             inputs = [*task.inputs.values(), task.label]
             paths = [os.path.join(folder, f"{part}.onnx") for part in ("step", "initial")]
-            pd.export_step(
-                paths[0], step, [task.cost], inputs, initial=paths[1], portable=portable
-            )
+            pd.export_step(paths[0], step, [task.cost], inputs, initial=paths[1], portable=portable)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         session, first = (onnxruntime.InferenceSession(p, options) for p in paths)

@@ -22,7 +22,7 @@ def branch(reader: GraphReader, op: Operator) -> Sequence[Value]:
     bodies = [op.attributes[key] for key in ("then_branch", "else_branch")]
     if condition.value is not None:
         return reader.read_body(bodies[0 if condition.value.all() else 1], (), inside=False)
-    if condition.rank > 1:  # of one element, as the condition of ONNX may be of any rank
+    if condition.rank:  # of one element, as the condition of ONNX may be of any rank
         condition = ops.reshape(condition, [])
     both: list[Sequence[Variable]] = []
     lengths: list[int | None] = []

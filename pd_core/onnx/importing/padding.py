@@ -43,3 +43,26 @@ def _sides(total, kind):
     """Split total pads into those before and after; the odd one is after with SAME_UPPER."""
     small = total // 2
     return (small, total - small) if kind == "SAME_UPPER" else (total - small, small)
+
+
+@until(99, "ConvTranspose")
+def _same_transposed(op):
+    """SAME: the output size is the input size times the stride, whatever the sizes are."""
+    a = op.attributes
+    window = list(a.get("kernel_shape") or op.inputs[1].dims[2:])
+    kind, n = a.get("auto_pad", "NOTSET"), len(window)
+    if (
+        not kind.startswith("SAME")
+        or "output_shape" in a
+        or any(isinstance(k, str) for k in window)
+    ):
+        return
+    strides, dilations, more = (
+        per_axis(a.get(k) or default, n)
+        for k, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    )
+    axes = zip(window, strides, dilations, more, strict=True)
+    total = np.array([(k - 1) * d + 1 - s + p for k, s, d, p in axes])
+    a["pads"] = [int(p) for side in _sides(np.maximum(total, 0), kind) for p in side]
+    a["output_padding"] = [int(p) for p in np.array(more) + np.maximum(-total, 0)]
+    del a["auto_pad"]

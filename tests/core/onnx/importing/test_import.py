@@ -96,6 +96,7 @@ OLDER += [
     for kind in ("SAME_UPPER", "SAME_LOWER", "VALID")
     for op, options, more, names in (
         ("Conv", "strides=[2,1]", ", float[3,2,2,3] w", "x, w"),
+        ("ConvTranspose", "strides=[3,1],dilations=[1,2]", ", float[2,3,2,2] w", "x, w"),
         ("MaxPool", "kernel_shape=[3,2],strides=[2,2]", "", "x"),
         ("AveragePool", "kernel_shape=[2,3],strides=[1,2]", "", "x"),
     )
