@@ -47,7 +47,10 @@ def _sides(total, kind):
 
 @until(99, "ConvTranspose")
 def _same_transposed(op):
-    """SAME: the output size is the input size times the stride, whatever the sizes are."""
+    """SAME: the output size is the input size times the stride, whatever the sizes are.
+
+    Where windows leave gaps, ONNX Runtime has no cells behind the last one, and is followed here.
+    """
     a = op.attributes
     window = list(a.get("kernel_shape") or op.inputs[1].dims[2:])
     kind, n = a.get("auto_pad", "NOTSET"), len(window)
@@ -64,5 +67,4 @@ def _same_transposed(op):
     axes = zip(window, strides, dilations, more, strict=True)
     total = np.array([(k - 1) * d + 1 - s + p for k, s, d, p in axes])
     a["pads"] = [int(p) for side in _sides(np.maximum(total, 0), kind) for p in side]
-    a["output_padding"] = [int(p) for p in np.array(more) + np.maximum(-total, 0)]
     del a["auto_pad"]
