@@ -53,7 +53,8 @@ def import_onnx(
     all that is computed; `export_tuned` rounds the trained values to the types of the file.
 
     Opsets from 7 on are supported, with external and sparse tensors, functions, loops and branches,
-    and sequences whose length is known. Constant expressions of up to `fold_limit` elements are folded.
+    and sequences whose length is known. Constant expressions of up to `fold_limit` elements are
+    folded.
     ModelError for anything else in the file, DamagedFile for what contradicts itself or ONNX.
 
     Args:
