@@ -153,7 +153,7 @@ class Recovery:
         world.ids = tuple(world.ids[r] for r in kept)
         if world.rank == 0:
             left = "1 rank goes on" if world.size == 1 else f"{world.size} ranks go on"
-            print(f"{lost_text(lost, count)}; {left}", file=sys.stderr, flush=True)
+            write_line(f"{lost_text(lost, count)}; {left}")
 
     def _catch_up(self):
         """Give the ranks that are behind what the last operation returned; whether this one was."""
@@ -188,6 +188,16 @@ class Recovery:
         raise TimeoutError(
             f"{who} did not come within {world.timeout:g} s after a rank was lost\n  hint: {GO_ON}"
         )
+
+
+def write_line(text: str) -> None:
+    """Write a text and the end of its line to stderr in one piece.
+
+    `mpiexec` joins what all ranks write, and puts pieces of others between those of one.
+    """
+    sys.stderr.flush()
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def lost_text(lost: Sequence[int], size: int) -> str:

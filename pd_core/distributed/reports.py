@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from .recovery import GO_ON, RankLost, lost_text
+from .recovery import GO_ON, RankLost, lost_text, write_line
 from .world import World
 
 _SECONDS = 10.0  # for the end of all ranks, which another one has begun
@@ -63,11 +63,11 @@ class Report:
         if isinstance(error, RankLost | TimeoutError) and not is_first:
             pass  # it says the same as the first
         elif isinstance(error, RankLost):
-            print(f"rank {world.rank} of {world.size}: {error}", file=sys.stderr)
+            write_line(f"rank {world.rank} of {world.size}: {error}")
         elif self._previous is sys.__excepthook__:
             text = "".join(traceback.format_exception(kind, error, trace))
             place = f"rank {world.rank} of {world.size}: "
-            print(place + text.replace("\n", f"\n{place}").removesuffix(place), file=sys.stderr)
+            write_line(place + text.rstrip("\n").replace("\n", f"\n{place}"))
         else:
             self._previous(kind, error, trace)
         self._abort(is_first)
@@ -76,7 +76,7 @@ class Report:
         """End all ranks, of which one does not come to the end."""
         is_first = self.claim()
         if is_first:
-            print(f"rank {self.world.rank}: ends all ranks: {why}", file=sys.stderr)
+            write_line(f"rank {self.world.rank}: ends all ranks: {why}")
         self._abort(is_first)
 
     def _abort(self, is_first):

@@ -23,7 +23,7 @@ OPTIONS = {
 
 def results(folder, **options):
     """A training that is not disturbed, and one that is stopped after 5 batches and goes on."""
-    distributed.init(timeout=60, bucket_bytes=256, **options)
+    distributed.init(bucket_bytes=256, **options)
     resume_programs.rank, resume_programs.size = distributed.rank(), distributed.world_size()
     whole = trained(folder / "whole", arrays(), True)
     lost = distributed.state()
@@ -39,7 +39,7 @@ def results(folder, **options):
 
 def main(path):
     found = {name: results(Path(path) / name, **each) for name, each in OPTIONS.items()}
-    distributed.init(timeout=60, local_steps=2)
+    distributed.init(local_steps=2)
     try:
         table = distributed.ShardedTable([8, 2], "words", initializer="uniform")
         ids = pd.Variable([None], dtype="int64")

@@ -126,7 +126,7 @@ CASES = {
 
 
 def main():
-    distributed.init(timeout=60)
+    distributed.init()
     for name, (options, calls) in CASES.items():
         with pd.fresh_names():
             expected, _ = trained(None, **options)

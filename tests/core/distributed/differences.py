@@ -399,7 +399,7 @@ def run(name, program):
 
 
 def main():
-    distributed.init(check_every=EVERY, timeout=60)
+    distributed.init(check_every=EVERY)
     for name, (way, kind) in CASES.items():
         run(name, lambda way=way, kind=kind: way(**KINDS[kind][0]()))
     for program in EQUAL:

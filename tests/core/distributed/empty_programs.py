@@ -1,10 +1,11 @@
 """Trainings in which ranks have no batch in some steps.
 
-`python -m tests.core.distributed.empty_programs FOLDER REDUCE`. Each rank writes the parameters and
-the slots that it ends with; one process trains on whole batches.
+`python -m tests.core.distributed.empty_programs FOLDER`. Each rank writes the parameters and the slots
+that it ends with; one process trains on whole batches.
 """
 
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -166,12 +167,16 @@ def errors():
 LOCAL = [equal_weights, statistics, accumulated, errors]
 
 
-def main(folder, reduce):
+def main(folder):
     global rank, size
-    distributed.init(timeout=60, bucket_bytes=64, reduce=reduce, divisions=3)
-    rank, size = distributed.rank(), distributed.world_size()
-    programs = [*WHOLE, *LOCAL] if reduce == "mean" else [equal_weights]
-    save_results([p for p in programs if size > 1 or p in WHOLE], folder)
+    for reduce in ("mean", "sum"):
+        distributed.init(bucket_bytes=64, reduce=reduce, divisions=3)
+        rank, size = distributed.rank(), distributed.world_size()
+        own = Path(folder) / reduce
+        own.mkdir(exist_ok=True)
+        programs = [*WHOLE, *LOCAL] if reduce == "mean" else [equal_weights]
+        save_results([p for p in programs if size > 1 or p in WHOLE], own)
+        distributed.shutdown()
 
 
 if __name__ == "__main__":

@@ -198,6 +198,6 @@ def run(size, program, **options):
         with ThreadPoolExecutor(size) as pool:
             ranks = zip(range(size), sessions, exchanges, strict=True)
             running = [pool.submit(program, *each) for each in ranks]
-            return [each.result(timeout=30) for each in running]
+            return [each.result(timeout=300) for each in running]
     finally:
         use_exchange(None)

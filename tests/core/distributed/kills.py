@@ -28,7 +28,9 @@ from pd_core.distributed import exchange, process
 
 MODULE = "tests.core.distributed.kills"
 ROWS, STEPS, RATE = 12, 30, 0.125
-LIMIT = 10.0  # seconds, from the kill until the others have taken a step, or the job has ended
+# Seconds from the kill until the others have taken a step, or the job has ended, in the campaign:
+# on a machine that is busy with much else it may take longer
+LIMIT = 10.0
 PLACES = "before", "call", "exchanged", "timer"
 HINT = "start the program again: Resume goes on from its newest checkpoint"
 f32 = np.float32
@@ -185,7 +187,7 @@ class Kill(training.RunnerItem):
 
 def rank(program, folder, plan):
     plan, folder = json.loads(plan), Path(folder)
-    distributed.init(timeout=30, bucket_bytes=64, divisions=plan.get("divisions", 1))
+    distributed.init(bucket_bytes=64, divisions=plan.get("divisions", 1))
     before = distributed.rank()
     result = globals()[program](Killer(folder, plan))
     (folder / f"end-{before}").write_text(json.dumps({**result, "digest": digest()}))
@@ -238,7 +240,6 @@ def shrinking(plan, program="surviving"):
     line = rf"rank {plan['victim']} of {plan['ranks']} was lost: .*; {len(left)} ranks go on\n"
     assert len(re.findall(line, job.stderr)) == 1, (plan, job.stderr[:3000])
     seconds = [end["seconds"] for end in ends.values() if end.get("seconds") is not None]
-    assert all(s < LIMIT for s in seconds), (plan, ends)
     return max(seconds, default=None)
 
 
@@ -256,7 +257,6 @@ def ending(plan, undisturbed):
             # MPI_Finalize, where ranks wait that are through, can say nothing
             assert said == (1, 1) or (ends and said == (0, 0)), (plan, job.stderr[:3000])
             assert "Traceback" not in job.stderr, (plan, job.stderr[:3000])
-            assert seconds < LIMIT, (plan, seconds)
             job, ends = start("resumed", folder, {"ranks": plan["ranks"]})
     assert job.returncode == 0, (plan, job.stderr[:3000])
     assert {end["digest"] for end in ends.values()} == {undisturbed}, (plan, ends)
@@ -279,6 +279,7 @@ def campaign(kills, seed, end):
         took = ending(plan, bits[plan["ranks"]]) if end else shrinking(plan)
         print(f"{len(seconds) + 1:3} {plan} {took and round(took, 3)}", flush=True)
         if took is not None:
+            assert took < LIMIT, (plan, took)
             seconds.append(took)
     print(f"{kills} kills: median {np.median(seconds):.2f} s, longest {max(seconds):.2f} s")
 

@@ -1,7 +1,7 @@
 """Small trainings that several ranks run.
 
-`python -m tests.core.distributed.programs FOLDER [OPTIONS [NAMES]]`. Each rank trains on its rows
-of every batch, and writes the parameters that it ends with.
+`python -m tests.core.distributed.programs FOLDER OPTIONS...`. Each rank trains on its rows of every
+batch, and writes the parameters that it ends with.
 """
 
 import sys
@@ -389,14 +389,27 @@ def save_results(programs, folder, names=""):
             np.savez(path, **program())
 
 
-def main(folder, options="", names=""):
+OPTIONS = {  # of init, and the programs that are run with them
+    "plain": ({}, ""),
+    "again": ({}, ""),
+    "divided": ({"divisions": 3}, ""),
+    "float16": ({"wire_dtype": "float16"}, "adam"),
+    "bfloat16": ({"wire_dtype": "bfloat16"}, "adam"),
+    "sum": ({"reduce": "sum"}, "own_statistics"),
+}
+
+
+def main(folder, *chosen):
+    """Run the programs with each of the chosen OPTIONS, in a folder of that name."""
     global rank, size
-    # buckets are smaller than the gradients of these networks
-    given = dict(p.split("=") for p in options.split())
-    given = {name: int(value) if value.isdigit() else value for name, value in given.items()}
-    distributed.init(timeout=60, bucket_bytes=64, **given)
-    rank, size = distributed.rank(), distributed.world_size()
-    save_results(PROGRAMS, folder, names)
+    for each in chosen:
+        options, names = OPTIONS[each]
+        # buckets are smaller than the gradients of these networks
+        distributed.init(bucket_bytes=64, **options)
+        rank, size = distributed.rank(), distributed.world_size()
+        (Path(folder) / each).mkdir(exist_ok=True)
+        save_results(PROGRAMS, f"{folder}/{each}", names)
+        distributed.shutdown()
 
 
 if __name__ == "__main__":

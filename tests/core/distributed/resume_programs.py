@@ -142,7 +142,7 @@ def text(function):
 
 def main(path):
     global rank, size
-    distributed.init(timeout=60)
+    distributed.init()
     rank, size = distributed.rank(), distributed.world_size()
     folder, results = Path(path), {}
     if size == 2:

@@ -230,7 +230,7 @@ PROGRAMS = [*OWN, split_runner, two_players, fit, fit_step, fit_reader, results]
 
 def main(path):
     global rank, size, ways, folder
-    distributed.init(timeout=60)
+    distributed.init()
     rank, size = distributed.rank(), distributed.world_size()
     folder = Path(path)
     for ways in [size] if size > 1 else [2, 4]:

@@ -1,6 +1,6 @@
 """Small trainings of sharded tables that several ranks run.
 
-`python -m tests.core.distributed.table_programs FOLDER SHARED [NAMES]`. Each rank trains on its
+`python -m tests.core.distributed.table_programs FOLDER SHARED`. Each rank trains on its
 rows of every batch, and writes what it ends with; tables as a whole, from all ranks.
 """
 
@@ -326,9 +326,9 @@ def resumed():
     return result
 
 
-def resumed_by_others():
-    """Passes on 2 ranks, 4 ranks, 1 and again 2, each from the checkpoint of those before."""
-    folder = root / "passes"
+def resumed_by_others(name="passes"):
+    """Passes on 2 ranks, 4 ranks and 1, each from the checkpoint of those before."""
+    folder = root / name
     done = len(list(folder.glob("batch-*"))) if folder.exists() else 0
     distributed.barrier()
     save = training.SaveEvery(path=folder, keep=None)
@@ -336,6 +336,11 @@ def resumed_by_others():
     pd.reset(seed=3)
     once = runner(done + 1)
     return result | {f"{name}-once": value for name, value in once.items()}
+
+
+def resumed_from_one():
+    """A pass on 2 ranks from the checkpoint of one process."""
+    return resumed_by_others("one") if size == 2 else {}
 
 
 def failed_checkpoint():
@@ -414,16 +419,19 @@ def fails(function, kind, text):
 PROGRAMS = [
     *(sgd, momentum, adam, adagrad, two_tables, frozen_ids, drawn_ids, in_guard, uneven),
     *(accumulation, accumulated_whole, inference, resumed, resharded, loaded_in_guard),
-    *(resumed_by_others, failed_checkpoint, traffic, errors),
+    *(resumed_by_others, resumed_from_one, failed_checkpoint, traffic, errors),
     larger_than_memory,  # the last one: nothing can be allocated after it
 ]
+AGAIN = "adam two_tables in_guard"  # run twice
 
 
-def main(folder, shared, names=""):
+def main(folder, shared):
     global rank, size, root
-    distributed.init(timeout=60)
+    distributed.init()
     rank, size, root = distributed.rank(), distributed.world_size(), Path(shared)
-    save_results(PROGRAMS, folder, names)
+    if size == 2:
+        save_results(PROGRAMS, f"{folder}/again", AGAIN)
+    save_results(PROGRAMS, folder)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,13 @@ def results(tmp_path_factory):
     def of(ranks, reduce="mean"):
         if (ranks, reduce) not in done:
             folder = tmp_path_factory.mktemp("job")
-            jobs.run(ranks, "-m", "tests.core.distributed.empty_programs", folder, reduce)
-            names = {path.name.rpartition("-")[0] for path in folder.iterdir()}
-            done[ranks, reduce] = {
-                name: [dict(np.load(folder / f"{name}-{r}.npz")) for r in range(ranks)]
-                for name in names
-            }
+            jobs.run(ranks, "-m", "tests.core.distributed.empty_programs", folder)
+            for each in folder.iterdir():
+                names = {path.name.rpartition("-")[0] for path in each.iterdir()}
+                done[ranks, each.name] = {
+                    name: [dict(np.load(each / f"{name}-{r}.npz")) for r in range(ranks)]
+                    for name in names
+                }
         return done[ranks, reduce]
 
     jobs.mpiexec()  # skips before the first job

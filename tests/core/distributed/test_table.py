@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
+from pd_core import distributed
 from pd_core.distributed import ShardedTable
 from pd_core.distributed.table_draws import RowInitializer, _fractions
 from pd_core.training.tables import load_tables
@@ -14,8 +15,8 @@ from tests.core.distributed.table_programs import HEIGHT, OPTIMIZERS, PROGRAMS, 
 
 PROGRAM = "tests.core.distributed.table_programs"
 LOCAL = (
-    *("drawn_ids", "resharded", "loaded_in_guard", "resumed_by_others", "failed_checkpoint"),
-    *("traffic", "errors", "larger_than_memory"),
+    *("drawn_ids", "resharded", "loaded_in_guard", "resumed_by_others", "resumed_from_one"),
+    *("failed_checkpoint", "traffic", "errors", "larger_than_memory"),
 )
 EQUAL = [p.__name__ for p in PROGRAMS if p.__name__ not in LOCAL]
 
@@ -25,11 +26,20 @@ def results(tmp_path_factory):
     """What jobs of 2, 4 and 1 ranks ended with: a list of the ranks' values by program."""
     jobs.mpiexec()  # skips before the first job
     shared = tmp_path_factory.mktemp("tables")
-    done: dict = {"shared": shared}
+    done: dict = {}
+    with pd.fresh(seed=3):
+        distributed.init()
+        table_programs.root = shared
+        table_programs.resumed_by_others("one")
+        distributed.shutdown()
     for ranks in (2, 4, 1):  # each goes on from the tables that the one before has written
         folder = tmp_path_factory.mktemp("job")
+        (folder / "again").mkdir()
         jobs.run(ranks, "-m", PROGRAM, folder, shared)
         done[ranks] = {p.__name__: _loaded(folder, p.__name__, ranks) for p in PROGRAMS}
+        if ranks == 2:
+            names = table_programs.AGAIN.split()
+            done["again"] = {name: _loaded(folder / "again", name, ranks) for name in names}
     return done
 
 
@@ -76,11 +86,9 @@ def test_all_ranks_have_the_same_bits(results, ranks):
                 assert value.tobytes() == other[key].tobytes(), (name, key)
 
 
-def test_two_runs_have_the_same_bits(results, tmp_path):
-    names = "adam", "two_tables", "in_guard"
-    jobs.run(2, "-m", PROGRAM, tmp_path, tmp_path, " ".join(names))
-    for name in names:
-        for one, other in zip(results[2][name], _loaded(tmp_path, name, 2), strict=True):
+def test_two_runs_have_the_same_bits(results):
+    for name, again in results["again"].items():
+        for one, other in zip(results[2][name], again, strict=True):
             for key, value in one.items():
                 assert value.tobytes() == other[key].tobytes(), (name, key)
 
@@ -103,9 +111,8 @@ def test_checkpoints_are_resumed_by_other_numbers_of_ranks(results):
     assert np.abs(last["table"] - first["table"]).max() > 0.01
 
 
-def test_a_checkpoint_of_one_process_is_resumed_by_two(results, tmp_path):
-    jobs.run(2, "-m", PROGRAM, tmp_path, results["shared"], "resumed_by_others")
-    for own in _loaded(tmp_path, "resumed_by_others", 2):
+def test_a_checkpoint_of_one_process_is_resumed_by_two(results):
+    for own in results[2]["resumed_from_one"]:
         for key in ("table", "W"):
             np.testing.assert_allclose(own[key], own[f"{key}-once"], rtol=2e-5, atol=2e-6)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.core.distributed import jobs
-from tests.core.distributed.programs import PROGRAMS
+from tests.core.distributed.programs import OPTIONS, PROGRAMS
 from tests.thinned import thinned
 
 LOCAL = "dropout", "own_statistics", "collectives"
@@ -14,18 +14,21 @@ EQUAL = [p.__name__ for p in PROGRAMS if p.__name__ not in LOCAL]
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """What a job ended with, by number of ranks and options: a list of the ranks' values."""
-    done = {}
+    folders, done = {}, {}
+    chosen = {1: ["plain"], 2: list(OPTIONS), 4: thinned(["plain", "again"], 2)}
 
-    def of(ranks, options="", names="", repeat=0):
-        key = ranks, options, names, repeat
-        if key not in done:
-            folder = tmp_path_factory.mktemp("job")
-            jobs.run(ranks, "-m", "tests.core.distributed.programs", folder, options, names)
-            done[key] = {
+    def of(ranks, options="plain"):
+        if ranks not in folders:
+            folders[ranks] = tmp_path_factory.mktemp("job")
+            program = "tests.core.distributed.programs"
+            jobs.run(ranks, "-m", program, folders[ranks], *chosen[ranks])
+        if (ranks, options) not in done:
+            folder, names = folders[ranks] / options, OPTIONS[options][1].split()
+            done[ranks, options] = {
                 name: [dict(np.load(folder / f"{name}-{r}.npz")) for r in range(ranks)]
-                for name in names.split() or [p.__name__ for p in PROGRAMS]
+                for name in names or [p.__name__ for p in PROGRAMS]
             }
-        return done[key]
+        return done[ranks, options]
 
     jobs.mpiexec()  # skips before the first job
     return of
@@ -52,7 +55,7 @@ def test_all_ranks_have_the_same_bits(results, ranks):
 
 def test_first_gradients_travel_while_others_are_computed(results):
     """The backward pass in several stages: the same bits."""
-    whole, divided = results(2), results(2, "divisions=3")
+    whole, divided = results(2), results(2, "divided")
     for name in EQUAL:
         for one, other in zip(whole[name], divided[name], strict=True):
             for key, value in one.items():
@@ -61,7 +64,7 @@ def test_first_gradients_travel_while_others_are_computed(results):
 
 @pytest.mark.parametrize("ranks", thinned([2, 4], 2))
 def test_two_runs_have_the_same_bits(results, ranks):
-    first, second = results(ranks), results(ranks, repeat=1)
+    first, second = results(ranks), results(ranks, "again")
     for name in (p.__name__ for p in PROGRAMS):
         for one, other in zip(first[name], second[name], strict=True):
             for key, value in one.items():
@@ -77,7 +80,7 @@ def test_accumulated_gradients_are_those_of_the_whole_rows(results):
 
 @pytest.mark.parametrize("wire", ["float16", "bfloat16"])
 def test_short_floats_on_the_wire(results, wire):
-    exact, short = results(2)["adam"], results(2, f"wire_dtype={wire}", "adam")["adam"]
+    exact, short = results(2)["adam"], results(2, wire)["adam"]
     for key, value in exact[0].items():
         assert short[0][key].tobytes() == short[1][key].tobytes()
         np.testing.assert_allclose(short[0][key], value, atol=0.02)
@@ -86,10 +89,7 @@ def test_short_floats_on_the_wire(results, wire):
 
 def test_sums_instead_of_means(results):
     """Twice the mean: what a doubled rate gives, with momentum and without clipping."""
-    mean, total = (
-        results(2)["own_statistics"],
-        results(2, "reduce=sum", "own_statistics")["own_statistics"],
-    )
+    mean, total = results(2)["own_statistics"], results(2, "sum")["own_statistics"]
     np.testing.assert_allclose(1.0 - total[0]["w"], 2.0 * (1.0 - mean[0]["w"]), rtol=1e-5)
 
 
