@@ -129,7 +129,13 @@ def _launch(command, leading):
     if pd.distributed.is_launched():
         # downloads are for all ranks
         shared = [import_module(_DATA).DATA_HOME]
-        joining.join(options.all_output, options.own_files, shared, options.compression)
+        joining.join(
+            options.all_output,
+            options.own_files,
+            shared,
+            compression=options.compression,
+            local_steps=options.local_steps or 1,
+        )
     import pd_v2.as_paddle  # noqa: F401  makes `paddle` importable
     from pd_v2.python2 import launch
 

@@ -195,6 +195,11 @@ def reduction() -> str:
     return current().settings.reduce
 
 
+def local_steps() -> int:
+    """Return after how many steps of their own the ranks average, see `init`; 1 for none."""
+    return _current[0].settings.local_steps if _current else 1
+
+
 def barrier() -> None:
     """Wait until all ranks have come here."""
     current().world.barrier(BARRIER, Description())

@@ -40,18 +40,19 @@ def share_hash_seed():
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  itself
 
 
-def join(all_output=False, own_files=False, shared=(), compression=None):
+def join(all_output=False, own_files=False, shared=(), **exchange):
     """Join the job that `mpiexec` has started, if it has.
 
     From then on trainers add up the gradients of all ranks. The program finds its place in the
     environment, as PADDLE_INIT_TRAINER_ID and PADDLE_INIT_NUM_GRADIENT_SERVERS. Python's and
     NumPy's global random generators begin in the states of rank 0. On the other ranks nothing is
     printed to stdout, unless `all_output`, and files that are written are private, unless
-    `own_files` or they are in the folders `shared`. Gradients travel as `compression` says.
+    `own_files` or they are in the folders `shared`. `exchange` are options of
+    `pd.distributed.init`: how gradients travel, such as `compression`, or `local_steps`.
     """
     if not pd.distributed.is_launched():
         return
-    pd.distributed.init(reduce="sum", compression=compression)
+    pd.distributed.init(reduce="sum", **exchange)
     rank, ranks = pd.distributed.rank(), pd.distributed.world_size()
     if ranks == 1:
         return

@@ -23,6 +23,7 @@ from .watch import Watch
 
 USAGE = 2  # the exit status after a mistake in the command line
 _HUNG = 124  # as the command `timeout` has it
+_NOT_STARTED = 255  # of ssh, and so of an mpiexec that has started nothing on another machine
 _PR_SET_PDEATHSIG = 1  # of Linux
 _POLL_SECONDS = 0.1
 _WRITER_SECONDS = 120.0  # for the processes of a job whose launcher was killed to end
@@ -130,9 +131,12 @@ def _run(command, environment, policy):
 
 
 def _ended(status):
-    if status <= 128:
-        return f"ended with exit status {status}"
-    return f"ended with exit status {status}: a process got signal {status - 128}"
+    text = f"ended with exit status {status}"
+    if status == _NOT_STARTED:
+        return f"{text}: a machine may be down or have another name, see what mpiexec says above"
+    if status - 128 in signal.valid_signals():
+        return f"{text}: a process got signal {status - 128}"
+    return text
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pd_v2.runner.options import Options, set_options
 # Options with a value, and without.
 VALUES = ("--checkpoint", "--every", "--keep", "--logdir", "--max-restarts", "--workers")
 VALUES += ("--monitor", "--patience", "--precision", "--save-best", "--min-workers", "--heartbeat")
-VALUES += ("--compression",)
+VALUES += ("--compression", "--local-steps")
 # Those of a job, which its ranks do not get.
 OF_JOBS = ("--workers", "--max-restarts", "--min-workers", "--heartbeat")
 _HISTOGRAMS_EVERY = 500  # batches
@@ -125,6 +125,14 @@ def add_options(parser):
         "largest hundredth; what is lost is added to the next ones",
     )
     group.add_argument(
+        "--local-steps",
+        metavar="K",
+        type=positive,
+        help="let each process update with the gradients of its own samples, and average "
+        "parameters and the optimizer's state after every K steps, for slow networks (default: 1, "
+        "which adds up gradients in every step)",
+    )
+    group.add_argument(
         "--all-output",
         action="store_true",
         help="show what all processes print to stdout, not only the first",
@@ -184,8 +192,15 @@ def check(arguments, parser):
         parser.error(
             f"--min-workers {arguments.min_workers} is above --workers {arguments.workers}"
         )
-    if arguments.compression and arguments.workers is None and not pd.distributed.is_launched():
-        parser.error("--compression needs --workers N, or mpiexec")
+    for name in ("compression", "local-steps"):
+        is_given = getattr(arguments, name.replace("-", "_")) is not None
+        if is_given and arguments.workers is None and not pd.distributed.is_launched():
+            parser.error(f"--{name} needs --workers N, or mpiexec")
+    if arguments.compression and (arguments.local_steps or 1) > 1:
+        parser.error(
+            "--compression and --local-steps exclude each other: what travels after local steps "
+            "are parameters, of which nothing may be lost"
+        )
     if arguments.fused:
         try:
             with pd.fused():

@@ -10,6 +10,7 @@ import pd_core as pd
 from pd_core.distributed.alone import add_participant, call
 from pd_core.distributed.empty import update_without_batch
 from pd_core.distributed.lookups import look_up
+from pd_core.distributed.process import local_steps
 from pd_core.run.states import array, by_name, entries, integer, maybe, text
 from pd_core.training.precision import Precision
 from pd_core.training.ranks import job
@@ -106,6 +107,12 @@ class NetworkStep:
         outer = [x for x in topology.costs if x.within is None]
         self._reading = [*topology.layers, *outer] if self.tables else []
         names = ", ".join(table.name for table in self.tables)
+        if self.tables and local_steps() > 1:
+            raise pd.GraphError(
+                f"SGD: local steps: the rows of {quoted([t.name for t in self.tables])} are spread over "
+                "the ranks, and their gradients travel in every step\n"
+                "  hint: without --local-steps, or without sparse_update=True"
+            )
         self._key = add_participant(self, f"trainer of {names}") if self.tables else None
         self.evaluators = [*topology.evaluators, *topology.printers]
         self.targets = total, [cast(each) for each in fetched(self.evaluators)]
@@ -286,6 +293,8 @@ class NetworkStep:
             raise TypeError(f"test: the reader is a function that gives batches, not {reader!r}")
         ranks = job(splits=True) if self.is_local else None
         others = job() if self.tables and not self.is_local else None
+        if ranks is not None:
+            ranks.settle(self.session)
         metrics, total, samples = Accumulator(self.evaluators, self._is_first), 0.0, 0
         with Batches(reader, converter(self.topology, feeding, ranks)) as batches:
             for batch in batches if others is None else _with_others(batches, others):

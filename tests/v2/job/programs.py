@@ -190,6 +190,29 @@ def runner():
     return {"tests": np.array(results), "seen": np.array(seen)}
 
 
+def classes(**options):
+    """Costs of some of 12 classes: a tree of sigmoids, and noise that is drawn."""
+    x = L.data("x", T.dense_vector(6))
+    label = L.data("label", T.integer_value(12))
+    hidden = L.fc(x, 5, act=A.Tanh(), name="hidden")
+    tree = L.hsigmoid(hidden, label, name="tree")
+    return tree, L.nce(hidden, label, name="noise", num_neg_samples=4, **options)
+
+
+def sampled():
+    """The noise of `nce` is nearly always one class, so that all draws are the same."""
+    likely = [1e-6] * 12
+    likely[7] = 1.0 - 11e-6
+    optimizer = paddle.optimizer.Momentum(momentum=0.5, learning_rate=0.05)
+    return trained(classes(neg_distribution=likely), optimizer, paddle.batch(rows(), BATCH))
+
+
+def noise():
+    """Classes drawn for each sample, by each rank for its own."""
+    optimizer = paddle.optimizer.Adam(learning_rate=0.02)
+    return trained(classes(), optimizer, paddle.batch(rows(), BATCH))
+
+
 class KeepCosts(paddle.runner.RunnerItem):
     """Appends cost and metrics of each batch to a list."""
 
@@ -235,7 +258,8 @@ def synchronous(ranks=None):
     return seen.end()
 
 
-LOCAL = momentum, pruned, table, threaded, normalized, runner
+LOCAL = momentum, pruned, table, threaded, normalized, runner, sampled
+DRAWN = (noise,)  # as dropout masks: each rank has random numbers of its own
 CLUSTER = (synchronous,)
 
 
@@ -257,7 +281,7 @@ def check(own, whole):
 def main(folder):
     """Run all programs, the first one twice."""
     rank = os.environ["PADDLE_INIT_TRAINER_ID"]
-    for program in (*LOCAL, *CLUSTER):
+    for program in (*LOCAL, *DRAWN, *CLUSTER):
         np.savez(f"{folder}/{program.__name__}-{rank}.npz", **run(program))
     np.savez(f"{folder}/again-{rank}.npz", **run(momentum))
 

@@ -24,7 +24,7 @@ def results(tmp_path_factory):
                 if ranks == 4:  # else the launcher sets it, and starts Python once more
                     patch.setenv("PYTHONHASHSEED", "0")
                 jobs.run(ranks, "-m", "pd_v2", "--own-files", programs.__file__, folder)
-            names = [*LOCAL, "synchronous", "again"]
+            names = [*LOCAL, "noise", "synchronous", "again"]
             done[ranks] = {
                 name: [dict(np.load(folder / f"{name}-{r}.npz")) for r in range(ranks)]
                 for name in names
@@ -59,9 +59,20 @@ def test_trainers_of_a_cluster_as_one_on_all_samples(results, ranks):
 
 
 @pytest.mark.parametrize("ranks", RANKS)
+def test_noise_that_is_drawn_is_another_one_and_as_good(results, ranks):
+    """The classes are drawn by each rank for its own samples: the same costs but for the noise."""
+    whole = programs.run(programs.noise)
+    for own in results(ranks)["noise"]:
+        assert own.keys() == whole.keys()
+        cost, expected = own["cost"][:, 0], whole["cost"][:, 0]
+        assert (cost != expected).any()
+        np.testing.assert_allclose(cost.mean(), expected.mean(), rtol=0.1)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
 def test_all_ranks_and_runs_have_the_same_bits(results, ranks):
     done = results(ranks)
-    for name in (*LOCAL, "again"):
+    for name in (*LOCAL, "noise", "again"):
         for own in done[name]:
             for key, value in done["momentum" if name == "again" else name][0].items():
                 assert own[key].tobytes() == value.tobytes(), (name, key)

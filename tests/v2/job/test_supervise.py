@@ -16,6 +16,7 @@ from pd_v2 import restart
 from pd_v2.job import supervise
 from pd_v2.job.supervise import Policy
 from pd_v2.job.watch import Watch
+from tests.core.distributed import jobs
 
 
 def beat(folder, rank=0, host="there", **content):
@@ -156,6 +157,35 @@ def test_a_job_that_hangs_is_started_again(capfd):
     text = capfd.readouterr().err
     assert "the job hung: no progress for 0.2 s; rank 0 (process 1 of there): stopped" in text
     assert Runs(HANGS).supervised(2, heartbeat=0.2) == 124
+
+
+AGENT = """#!/bin/sh
+echo "ssh: connect to host $3 port 22: No route to host" >&2
+exit 255
+"""
+
+
+def test_a_machine_that_is_down(tmp_path, monkeypatch, capfd):
+    """What mpiexec says, and what the exit status of it means, which is none of a signal."""
+    agent, hosts = tmp_path / "agent", tmp_path / "hosts"
+    agent.write_text(AGENT)
+    agent.chmod(0o755)
+    hosts.write_text("no-such-machine slots=2\n")
+    for name, value in (jobs.OWN | {"TMPDIR": str(tmp_path)}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PRTE_MCA_plm_ssh_agent", f"{agent} -o ConnectTimeout=10")
+    job = [jobs.mpiexec(), "-n", "2", "--hostfile", str(hosts), "true"]
+    assert restart.main(["--max-restarts", "1", *job]) == 255
+    text = capfd.readouterr().err
+    assert text.count("ssh: connect to host no-such-machine port 22: No route to host") == 2
+    ended = "the job ended with exit status 255: a machine may be down or have another name, see what"
+    assert f"{ended} mpiexec says above; restart 1 of 1" in text and text.count(ended) == 2
+    assert "signal" not in text
+
+
+def test_an_exit_status_that_is_no_signal(capfd):
+    assert Runs("exit 250").supervised(2) == 250
+    assert "the job ended with exit status 250\n" in capfd.readouterr().err
 
 
 def saves(folder, batches):

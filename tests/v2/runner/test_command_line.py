@@ -59,6 +59,13 @@ def test_options_are_before_the_program(arguments, leading):
         ("--workers 2 --heartbeat x train.py", "x is not a positive number of seconds"),
         ("--compression int8 train.py", "--compression needs --workers N, or mpiexec"),
         ("--workers 2 --compression zip train.py", "argument --compression: invalid choice: 'zip'"),
+        ("--local-steps 4 train.py", "--local-steps needs --workers N, or mpiexec"),
+        ("--workers 2 --local-steps 0 train.py", "argument --local-steps: 0 is not a positive"),
+        ("--workers 2 --local-steps x train.py", "argument --local-steps: x is not a positive"),
+        (
+            "--workers 2 --local-steps 4 --compression int8 train.py",
+            "--compression and --local-steps exclude each other: what travels after local steps",
+        ),
         ("--monitor test/cost train.py", "--monitor needs --save-best FILE, --patience N or"),
         ("--patience 0 train.py", "argument --patience: 0 is not a positive number"),
         ("--save-best . train.py", "--save-best .: it is a folder, and needs a file"),
