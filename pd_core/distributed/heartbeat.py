@@ -17,6 +17,8 @@ from ..run.freeing import count_evaluations
 
 PD_HEARTBEAT = "PD_HEARTBEAT"  # SECONDS:FOLDER, set by the launcher
 _PREFIX = "rank-"
+# Those of Python, also where programs are given others, which write to files of this rank alone
+_open, _replace, _unlink = open, os.replace, os.unlink
 
 
 class Heartbeat:
@@ -25,6 +27,7 @@ class Heartbeat:
     def __init__(self, world: Any, folder: str | os.PathLike, seconds: float):
         self.world, self.seconds = world, seconds
         self.path = Path(folder) / f"{_PREFIX}{world.id}"
+        self._new = self.path.with_name(f".{self.path.name}")
         self.beats = 0
         self._closed = threading.Event()
         self.beat()
@@ -43,14 +46,16 @@ class Heartbeat:
             "evaluations": count_evaluations(),
         }
         with suppress(OSError):
-            self.path.write_text(json.dumps(content), encoding="utf-8")
+            with _open(self._new, "w", encoding="utf-8") as file:
+                file.write(json.dumps(content))
+            _replace(self._new, self.path)  # whoever reads it sees a whole one
 
     def close(self) -> None:
         """Send none any more."""
         self._closed.set()
         self._thread.join()
         with suppress(OSError):
-            self.path.unlink()
+            _unlink(self.path)
 
     def _work(self):
         while not self._closed.wait(self.seconds):

@@ -109,8 +109,8 @@ class NetworkStep:
         names = ", ".join(table.name for table in self.tables)
         if self.tables and local_steps() > 1:
             raise pd.GraphError(
-                f"SGD: local steps: the rows of {quoted([t.name for t in self.tables])} are spread over "
-                "the ranks, and their gradients travel in every step\n"
+                f"SGD: local steps: the rows of {quoted([t.name for t in self.tables])} are spread "
+                "over the ranks, and their gradients travel in every step\n"
                 "  hint: without --local-steps, or without sparse_update=True"
             )
         self._key = add_participant(self, f"trainer of {names}") if self.tables else None

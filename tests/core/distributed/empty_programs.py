@@ -1,7 +1,7 @@
 """Trainings in which ranks have no batch in some steps.
 
-`python -m tests.core.distributed.empty_programs FOLDER`. Each rank writes the parameters and the slots
-that it ends with; one process trains on whole batches.
+`python -m tests.core.distributed.empty_programs FOLDER`. Each rank writes the parameters and the
+slots that it ends with; one process trains on whole batches.
 """
 
 import sys

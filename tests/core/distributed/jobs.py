@@ -40,8 +40,8 @@ def mpiexec():
 def run(ranks, *arguments, check=True, options=()):
     """Run Python with these arguments on so many ranks; return the finished process.
 
-    `options` are those of mpiexec, such as FAULT_TOLERANT. It has a folder for temporary files of its
-    own: in a common one jobs of Open MPI that end remove what others are about to use.
+    `options` are those of mpiexec, such as FAULT_TOLERANT. The job has a folder for temporary files
+    of its own: in a common one jobs of Open MPI that end remove what others are about to use.
     """
     command = [sys.executable, *map(str, arguments)]
     if ranks > 1:

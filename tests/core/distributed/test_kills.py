@@ -1,5 +1,6 @@
 """Ranks that are killed: the others go on, or the job ends with a message and is resumed."""
 
+import io
 import re
 from types import SimpleNamespace
 
@@ -71,6 +72,24 @@ def test_a_rank_waits_until_it_knows_who_is_lost():
     )
     world = SimpleNamespace(mpi=mpi, comm=comm, timeout=60)
     assert recovery.Recovery(world)._failed() == [1]
+
+
+def test_a_line_of_a_rank_is_written_in_one_piece(monkeypatch):
+    """`mpiexec` puts what other ranks write between the pieces."""
+    pieces = []
+
+    class Pipe(io.RawIOBase):
+        def writable(self):
+            return True
+
+        def write(self, data):
+            pieces.append(bytes(data))
+            return len(data)
+
+    stream = io.TextIOWrapper(io.BufferedWriter(Pipe()), line_buffering=True)
+    monkeypatch.setattr("sys.stderr", stream)
+    recovery.write_line("rank 1 of 3 was lost\n  hint: start the program again")
+    assert pieces == [b"rank 1 of 3 was lost\n  hint: start the program again\n"]
 
 
 def test_going_on_needs_fault_tolerance(monkeypatch):

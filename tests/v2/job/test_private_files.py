@@ -1,5 +1,6 @@
 """Files that only the process sees which has written them."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,12 +8,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 
 PROGRAM = """
-import bz2, glob, gzip, io, os, pathlib, pickle, shutil, sys, tarfile, tempfile
+import bz2, glob, gzip, io, os, pathlib, pickle, shutil, sys, tarfile, tempfile, types
 import numpy as np
 import pd_core as pd
+from pd_core.distributed.heartbeat import Heartbeat
 from pd_v2.job.private_files import PrivateFiles
 
+heartbeat = Heartbeat(types.SimpleNamespace(id=1, met=0), "beats", 600.0)
 files = PrivateFiles(["shared"])
+
+# a heartbeat is for whoever started the job
+heartbeat.world.met = 3
+heartbeat.beat()
 
 # new files, by all that is built upon `open`
 for name, opener in (("x.gz", gzip.open), ("x.bz2", bz2.open), ("x.bin", open), ("y", io.open)):
@@ -97,7 +104,7 @@ def test_what_a_program_writes_is_private(tmp_path):
     for name, text in {"old.txt": "old", "kept/a.txt": "a", "kept/b.txt": "b"}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    for name in ("shared", "tmp"):
+    for name in ("beats", "shared", "tmp"):
         (tmp_path / name).mkdir()
     environment = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
     done = subprocess.run(
@@ -109,6 +116,8 @@ def test_what_a_program_writes_is_private(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     files = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
+    assert json.loads((tmp_path / "beats" / "rank-1").read_text())["met"] == 3
+    files.remove("beats/rank-1")
     assert files == ["kept/a.txt", "kept/b.txt", "old.txt", "own.txt", "shared/file"]
     assert (tmp_path / "old.txt").read_text() == "old"
     assert list((tmp_path / "tmp").iterdir()) == []
