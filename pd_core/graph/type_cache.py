@@ -43,8 +43,10 @@ def remembered(
     if types is not None:
         return types
     names: dict[Dim, tuple] = {}
-    general = _general_form if call.op_type in _OF_ANY_SIZE else _named_form
-    key = (dependencies[0], *[general(part, names) for part in dependencies[1:]])
+    is_general = call.op_type in _OF_ANY_SIZE
+    if is_general:
+        _number_sizes(dependencies, names)
+    key = (dependencies[0], *[_named_form(part, names) for part in dependencies[1:]])
     cached = _general.get(key)
     if cached is None:
         types = tuple(infer(call, outputs, known))
@@ -90,14 +92,18 @@ def _named_form(part: Any, names: dict[Dim, tuple]) -> Any:
     return part[0], _sizes(part[1], names)
 
 
-def _general_form(part: Any, names: dict[Dim, tuple]) -> Any:
-    """A part of a description with slots for all sizes but 0 and 1."""
-    if part is None or len(part) != 2:
-        return part
-    for d in part[1]:
-        if d not in names and isinstance(d, int) and d > 1:
-            names[d] = len(names), None
-    return _named_form(part, names)
+def _number_sizes(dependencies: tuple, names: dict[Dim, tuple]) -> None:
+    """Give slots to all sizes but 0, 1 and those of constants whose values count.
+
+    Such a constant is in the key as it is, so that another size would not fit beside it.
+    """
+    parts = [part for part in dependencies[1:] if part is not None]
+    fixed = {d for part in parts if len(part) == 3 for d in part[1]}
+    for part in parts:
+        if len(part) == 2:
+            for d in part[1]:
+                if d not in names and type(d) is int and d > 1 and d not in fixed:
+                    names[d] = len(names), None
 
 
 def _sizes(dims: Any, names: Any) -> Any:

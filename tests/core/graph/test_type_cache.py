@@ -89,6 +89,17 @@ def test_sizes_that_do_not_fit_are_refused_each_time(inferred):
             pd.matmul(*fed((7, a), (b, 7)))
 
 
+@pytest.mark.parametrize("op", [pd.add, pd.maximum, pd.greater_than], ids=lambda op: op.__name__)
+def test_sizes_beside_a_small_constant_are_not_taken_for_others(op, inferred):
+    beside = np.ones(4, np.float32)
+    assert op(*fed((3, 4)), beside).dims == (3, 4)
+    assert op(*fed((4,)), beside).dims == (4,)
+    for _ in range(2):
+        with pytest.raises(pd.ShapeError, match=r"4.*5|5.*4|ncompatible"):
+            op(*fed((5,)), beside)
+    assert op(*fed((5, 1)), beside).dims == (5, 4)
+
+
 def test_sizes_that_are_new_are_new_each_time(inferred):
     x = pd.Variable([None, 3])
     found = [ops.nonzero(x).dims for _ in range(3)]
