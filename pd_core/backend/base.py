@@ -58,7 +58,8 @@ class Graph:
 
 
 def _bytes(v, sizes):
-    return prod(d if isinstance(d, int) else sizes.get(d, 1) for d in v.dims) * v.dtype.itemsize
+    dims = v.symbolic_dims
+    return prod(d if isinstance(d, int) else sizes.get(d, 1) for d in dims) * v.dtype.itemsize
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from ..graph.inference import OPSET, attribute, type_proto
 from ..graph.layers import captured, layers_of
 from ..graph.node import Node, ancestors
 from ..graph.site import Site
-from ..graph.variable import Variable, constant
+from ..graph.size_reads import Filled, at_most
+from ..graph.variable import Variable, constant, size_reads
 from .base import Graph
 from .merging import Merging
 
@@ -78,6 +79,16 @@ def _fill(array):
     bits = array.reshape(-1).view(f"u{array.itemsize}")  # -0.0 and 0.0 differ in bits
     same = bits[-1] == bits[0] and (bits == bits[0]).all()
     return array.reshape(-1)[:1].copy() if same else None
+
+
+def _record_filled(x, name):
+    """Note a constant whose sizes are sizes; a large one is computed, which is another model."""
+    reads = size_reads.get()
+    if reads is not None:
+        dims = x.filling[0]
+        reads.filled[name] = x.filling
+        if not at_most(dims, _LARGE - 1, x.dtype.itemsize):
+            reads.fix(dims)
 
 
 class _Writer:
@@ -266,15 +277,18 @@ class _Writer:
 
     def _constant(self, x):
         """The initializer of a constant; equal ones are stored once, large fillings computed."""
-        fill = _fill(x.value)
-        key = (x.dtype.str, x.value.shape, x.value.tobytes() if fill is None else fill.tobytes())
+        value = x.array() if isinstance(x, Filled) else x.value
+        fill = _fill(value)
+        key = (x.dtype.str, value.shape, value.tobytes() if fill is None else fill.tobytes())
         if key not in self.constants:
             name = self._free(x.name if x.name != "const" else f"const_{len(self.constants)}")
             self.constants[key] = name
+            if isinstance(x, Filled):
+                _record_filled(x, name)
             if fill is None:
-                self.tensors.append(numpy_helper.from_array(x.value, name))
+                self.tensors.append(numpy_helper.from_array(value, name))
             else:
-                self._filled(name, x.value.shape, fill)
+                self._filled(name, value.shape, fill)
         return self.constants[key]
 
     def _filled(self, name, shape, fill):

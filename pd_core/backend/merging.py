@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.node import Node
+from ..graph.size_reads import at_most, read_sizes
 from ..graph.variable import Inputs, Variable, constant
 
 _SMALL = 1 << 12  # bytes; larger constants are the same only if they are one variable
@@ -91,11 +92,13 @@ class Merging:
         """Whether a node may stand for equal ones."""
         if node.blocks or node.op_type in _RANDOM:
             return False
-        return node.op_type not in _FILLINGS or self._bytes(node.outputs[0]) <= _BIG
+        return node.op_type not in _FILLINGS or self._takes(node.outputs[0], _BIG)
 
-    def _bytes(self, x):
-        sizes = [d if isinstance(d, int) else self._sizes.get(d, 1) for d in x.dims]
-        return prod(sizes) * x.dtype.itemsize
+    def _takes(self, x, most):
+        """Whether a value takes so many bytes at most, by the sizes seen so far."""
+        dims = x.symbolic_dims
+        sizes = [self._sizes.get(d, 1) for d in dims if isinstance(d, str)]
+        return at_most(dims, most, prod(sizes) * x.dtype.itemsize)
 
     def _shorter(self, node, inputs, first):
         """Other variables that have the results of a node; None if it is to be computed."""
@@ -112,7 +115,7 @@ class Merging:
                 return self._folded(y, inputs[0].value.astype(y.dtype))
         if node.op_type == "Expand" and _is_small(inputs[0]) and node.outputs[0].is_static:
             y = node.outputs[0]
-            if self._bytes(y) <= _SMALL:
+            if self._takes(y, _SMALL):
                 return self._folded(y, np.broadcast_to(inputs[0].value, y.dims))
         return None
 
@@ -122,8 +125,10 @@ class Merging:
 
     def _shape(self, node, x, first):
         """A constant, or the first Shape of the same sizes."""
-        dims = x.dims[slice(node.attributes.get("start", 0), node.attributes.get("end"))]
+        dims = x.symbolic_dims
+        dims = dims[slice(node.attributes.get("start", 0), node.attributes.get("end"))]
         if all(isinstance(d, int) for d in dims):
+            read_sizes(dims)
             return self._folded(node.outputs[0], np.array(dims, np.int64))
         if self._unknown(dims):
             return None
@@ -143,7 +148,8 @@ class Merging:
         Also a reshaping of a constant to sizes that are known.
         """
         y, x = node.outputs[0], inputs[0]
-        if x.dims == y.dims and self._unknown(x.dims) < 2:
+        dims = y.symbolic_dims
+        if x.symbolic_dims == dims and self._unknown(dims) < 2:
             return (x,)
         if _is_small(x) and y.is_static:
             return self._folded(y, x.value.reshape(y.dims))
@@ -151,7 +157,7 @@ class Merging:
             return None
         if x.node is not None and x.node.op_type in _VIEWS and _always_fits(x.node):
             below = self._of(self.inputs(x.node)[0])
-            if below.dims == y.dims and self._unknown(y.dims) < 2:
+            if below.symbolic_dims == dims and self._unknown(dims) < 2:
                 return (below,)
             self.reads[node] = (below, inputs[1])
         return None

@@ -2,7 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 from ..graph.errors import BackendError, CompilerError, DTypeError
 from ..graph.site import Site, site_text
-from ..graph.variable import Variable, static
+from ..graph.variable import Variable, size_reads, static
 from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .bound import Bound
 from .devices import cores
@@ -146,6 +148,7 @@ class OrtBackend:
             self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()
         self.kernels = kernels() if self.device == "cpu" else NO_FORMS
         self.can_fuse = self.device == "cpu"
+        self.can_resize = self.can_fuse and not fused
         self.fused = fused and self.can_fuse
 
     def values(self) -> "OrtValues":
@@ -268,23 +271,48 @@ class OrtProgram:
         self.seam = range(len(seam))  # slots
         self.sites = [list(part.sites.items()) for part in self.parts]
         self.lengths = list(dict.fromkeys(each for part in self.parts for each in part.lengths))
-        plan = graph.bytes < _LARGE
+        plan, reads = graph.bytes < _LARGE, size_reads.get()
         for number, part in enumerate(self.parts):
-            try:
-                options: dict[str, Any] = {"plan": plan, "libraries": ()}
-                options["without"] = unwanted_optimizers(part.lowered, device)
+            options: dict[str, Any] = {"plan": plan, "libraries": ()}
+            options["without"] = unwanted_optimizers(part.lowered, device)
+            with self._traced(number):
                 if fused:
                     model, options["libraries"] = fuse(part.lowered, part.equal)
                 else:
                     model = part.lowered.model.SerializeToString()
                 self.sessions.append(open_session(model, device, **options))
-            except CompilerError:
-                raise
-            except errors.NotImplemented as error:
-                raise _without_kernel(self.traced(error, number)) from error
-            except Exception as error:
-                raise self.traced(error, number) from error
+            self._opened = partial(open_session, device=device, **options)
+            if reads is not None:
+                reads.models.append(model)
             del part.lowered  # the session has a copy
+
+    def without_sessions(self) -> "OrtProgram":
+        """Return the same program without what runs it."""
+        new = copy(self)
+        new.sessions = []
+        return new
+
+    def resized(self, model: bytes, size: int) -> "OrtProgram":
+        """Return the same program of one stage for other sizes.
+
+        `model` is the stage for those, and `size` the bytes of all its values.
+        """
+        new = copy(self)
+        with self._traced(0):
+            new.sessions = [self._opened(model, plan=size < _LARGE)]
+        return new
+
+    @contextmanager
+    def _traced(self, number: int) -> Iterator[None]:
+        """Raise errors of a stage that is opened in words of ours."""
+        try:
+            yield
+        except CompilerError:
+            raise
+        except errors.NotImplemented as error:
+            raise _without_kernel(self.traced(error, number)) from error
+        except Exception as error:
+            raise self.traced(error, number) from error
 
     def bind(self, states: Sequence[Variable], updated: Sequence[Variable]) -> "OrtExecutable":
         """Return an executable on these variables, in the order of the graph's states, updates."""

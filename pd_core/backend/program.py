@@ -65,7 +65,7 @@ def build(
     if complete:
         _check_fed(used, {context.seed, *slots.values()})
     count = len(fetches)
-    known = {d for v in slots.values() if v in used for d in v.dims}
+    known = {d for v in slots.values() if v in used for d in v.symbolic_dims}
     return Graph(
         fed=tuple(v for v, slot in slots.items() if slot in used),
         feeds=tuple(slot for slot in slots.values() if slot in used),

@@ -52,11 +52,11 @@ class StageModel:
         self.given = [(slot, name[v]) for slot, v in stage.inputs if v in read]
         self.seed = None if seed is None else name[seed]
         self.fetches = [(k, next(outputs)) for k in stage.fetched]
-        sizes = {d for v in whole.feeds if v in read for d in v.dims}
+        sizes = {d for v in whole.feeds if v in read for d in v.symbolic_dims}
         self.fixed = {
             k
             for k, v in zip(stage.fetched, stage.graph.fetches, strict=True)
-            if all(isinstance(d, int) or d in sizes for d in v.dims)
+            if all(isinstance(d, int) or d in sizes for d in v.symbolic_dims)
         }
         self.hands = [(slot, next(outputs)) for slot, _ in stage.hands]
         self.updates = [(k, next(outputs)) for k in stage.updated]

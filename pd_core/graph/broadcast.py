@@ -44,7 +44,7 @@ def equal_sizes(node: BuiltOperator) -> Iterator[tuple[Dim, Dim]]:
     """Yield pairs of sizes that a node requires to be equal at run time; at least one is a name."""
     if node.op_type not in _ALIGNED:
         return
-    dims = [x.dims for x in (*node.inputs, *node.outputs) if x is not None]
+    dims = [x.symbolic_dims for x in (*node.inputs, *node.outputs) if x is not None]
     if _NUMBERS.issuperset(map(type, chain.from_iterable(dims))):
         return
     for operands in _aligned(node):
@@ -60,14 +60,14 @@ def equal_sizes(node: BuiltOperator) -> Iterator[tuple[Dim, Dim]]:
 
 def _aligned(node: Any) -> Any:
     """Groups of dims that a node broadcasts against each other, aligned at their last axes."""
-    dims = [x.dims for x in node.inputs if x is not None]
+    dims = [x.symbolic_dims for x in node.inputs if x is not None]
     if node.op_type in BROADCASTING:
         return [dims]
     if node.op_type == "MatMul":
         a, b = dims
         return [(a[:-2], b[:-2]), (a[-1:], b[-2:-1] or b)]
     if node.op_type == "Expand":
-        return [(dims[0], node.outputs[0].dims)]
+        return [(dims[0], node.outputs[0].symbolic_dims)]
     if node.op_type in ("GatherElements", "ScatterElements"):
         axis = node.attributes.get("axis", 0) % len(dims[0])
         return [[d[:axis] + d[axis + 1 :] for d in dims[:2]], dims[1:]]

@@ -190,4 +190,4 @@ def element_type(dtype: DTypeLike) -> int:
 
 def type_proto(x: Variable) -> TypeProto:
     """Return the ONNX type of a variable."""
-    return helper.make_tensor_type_proto(element_type(x.dtype), x.dims)
+    return helper.make_tensor_type_proto(element_type(x.dtype), x.symbolic_dims)

@@ -166,7 +166,7 @@ class Node(_Fixed):
     @property
     def types(self) -> list[OutputType]:
         """Dims and dtype of each output."""
-        return [(y.dims, y.dtype) for y in self.outputs]
+        return [(y.symbolic_dims, y.dtype) for y in self.outputs]
 
     def __repr__(self) -> str:
         return f"{self.op_type}({', '.join(x.name if x is not None else '' for x in self.inputs)})"

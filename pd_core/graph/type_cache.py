@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .operator import IdentifiedOperator
-from .variable import Dim, OutputType, fresh_dim, is_open, open_dim
+from .variable import Dim, OutputType, fresh_dim, is_open, open_dim, size_reads
 
 _LIMIT = 1 << 13
 # Operators whose output sizes are sizes of inputs, or 1, by which sizes are equal and which are 1:
@@ -36,6 +36,25 @@ def remembered(
     An operator that it refuses is no entry, so that every error is found anew. Constants of up to
     `small` elements are those whose values count.
     """
+    reads = size_reads.get()
+    if reads is None:
+        return _remembered(call, outputs, known, small, infer)
+    token = size_reads.set(None)
+    try:
+        types = _remembered(call, outputs, known, small, infer)
+    finally:
+        size_reads.reset(token)
+    if call.op_type not in _OF_ANY_SIZE:
+        for x in call.inputs:
+            reads.fix(() if x is None else x.symbolic_dims)
+        for dims, _ in types:
+            reads.fix(dims)
+    return types
+
+
+def _remembered(
+    call: IdentifiedOperator, outputs: int, known: Any, small: int, infer: Any
+) -> tuple[OutputType, ...]:
     dependencies = _dependencies(call, known, small)
     if dependencies is None:
         return tuple(infer(call, outputs, known))
@@ -68,9 +87,9 @@ def _dependencies(call: IdentifiedOperator, known: Any, small: int) -> Any:
             # Reshape and Expand to the shape of a variable take over that variable's sizes
             if x.is_output_of("Shape"):
                 return None
-            dependencies.append((x.dtype.num, x.dims))
+            dependencies.append((x.dtype.num, x.symbolic_dims))
         elif x.value.size > small:
-            dependencies.append((x.dtype.num, x.dims))
+            dependencies.append((x.dtype.num, x.symbolic_dims))
         else:
             dependencies.append(x.content)
     for k, dims in enumerate(known):

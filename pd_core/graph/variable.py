@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
@@ -52,6 +53,9 @@ GradientFunction = Callable[["Variable", "Variable"], "Variable"]
 # What may be None, but is not where a caller has checked the number of inputs of an operator.
 MaybeNone = Any
 Inputs = tuple[Union["Variable", MaybeNone], ...]  # of a node; None for one that is left out
+
+# A `size_reads.SizeReads`, while a program is compiled of which it is recorded what reads sizes.
+size_reads: ContextVar[Any] = ContextVar("pd_core.size_reads", default=None)
 
 _fresh = count()
 _DIGEST_ABOVE = 256  # bytes; larger constants are compared by a digest
@@ -153,7 +157,8 @@ class Variable(Operators, Methods):
     @classmethod
     def of(cls, dims: Iterable[Dim], dtype: DTypeLike, name: str = "", **state: Any) -> Self:
         """Create a Variable that no namespace owns: a node output, a constant, a block input."""
-        self = cls.__new__(cls)
+        reads = size_reads.get() if cls is Variable else None
+        self = cls.__new__(cls) if reads is None else reads.new(state)
         attributes = self.__dict__
         attributes["dims"], attributes["name"] = tuple(dims), name
         attributes["dtype"] = dtype if type(dtype) in _DTYPES else np.dtype(dtype)
@@ -215,6 +220,11 @@ class Variable(Operators, Methods):
         if None in sizes and (self.eager_value is not None or self.is_recorded):
             return provided["known_shape"](self, sizes)
         return sizes
+
+    @property
+    def symbolic_dims(self) -> Dims:
+        """The sizes, of which it matters only which are equal, 0 or 1: see `size_reads`."""
+        return self.dims
 
     @property
     def rank(self) -> int:

@@ -141,7 +141,8 @@ class Compiler:
         found = programs.get(structure, source.fed)
         if found is not None:
             return found, False
-        found = self.make(self.backend, replace(source, least=programs.least(structure)))
+        source = replace(source, least=programs.least(structure))
+        found = programs.templates.compiled(self.backend, source, self.make)
         programs.add(structure, found)
         return found, True
 

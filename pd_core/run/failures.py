@@ -25,7 +25,7 @@ def failure(error: BackendError, session: Any, request: Request) -> BackendError
         fed = {**program.inputs.held, **fed}
     fetches, updates, training = request.fetches, request.updates, request.training
     computed = computed_changes(changes_of(updates))
-    if program is not None and not program.is_new and error.place is not None:
+    if program is not None and not program.has_lines and error.place is not None:
         source = Source.of(fetches, computed, request.seam, fed, training)
         error = located(error, session.backend, source)
     if not is_index_error(error):

@@ -20,7 +20,7 @@ class Program:
 
     Holds neither targets nor nodes, and variables weakly, so that a graph without other references
     is freed. `changes` are the new values of variables; those that are constants no graph computes.
-    `is_new` if the graph was compiled for these very targets, whose lines errors name then. The
+    `is_new` if it was made for these very targets; errors name their lines if it `has_lines`. The
     `inputs` are empty where whoever runs it knows the order of its feeds.
     """
 
@@ -36,6 +36,7 @@ class Program:
         states = [leaves[k] for k in compiled.states]
         updated = [leaves[k] for k in compiled.updated]
         self.compiled, self.is_new, self.operators = compiled, is_new, compiled.operators
+        self.has_lines = is_new and not compiled.is_resized
         # references to Variables, which the targets keep alive
         self.states: list[Any] = [ref(v) for v in states]
         self.updated: list[Any] = [ref(v) for v in updated]

@@ -14,8 +14,9 @@ from ..backend.base import Backend, Graph, Seam
 from ..backend.passes.forms import NO_FORMS
 from ..graph.node import ancestors, known_orders
 from ..graph.update import Update
-from ..graph.variable import Dim, Variable
+from ..graph.variable import Dim, Variable, size_reads
 from .garbage import rare_collections
+from .resizing import Templates
 from .structure import Structure
 
 
@@ -23,8 +24,11 @@ class Compiled:
     """A compiled graph; feeds, states and sizes are indices into the lists of a `Structure`.
 
     `sizes` are those that it was compiled for, and `lengths` what it has taken for short: a number
-    and sizes, each as (feed, axis), whose product is at most so much.
+    and sizes, each as (feed, axis), whose product is at most so much. `is_resized` if it was made of
+    one for other sizes, whose lines it has.
     """
+
+    is_resized = False
 
     def __init__(self, backend: Backend, graph: Graph, seam: Seam, structure: Structure):
         leaf = {v: k for k, v in enumerate(structure.leaves)}
@@ -38,6 +42,10 @@ class Compiled:
         self.equal = [tuple((d, size.get(d)) for d in pair) for pair in graph.equal]
         self.operators = len(ancestors(graph.outputs))
         self.bytes = graph.bytes
+        reads = size_reads.get()
+        if reads is not None:
+            results = [y for node in ancestors(graph.outputs) for y in node.outputs]
+            reads.results.update([(y.symbolic_dims, y.dtype.itemsize) for y in results])
         self.graph = backend.compile(graph, seam) if graph.outputs else None
         self.sizes = {size[d]: n for d, n in graph.sizes.items() if d in size}
         at = {d: (k, axis) for k, v in enumerate(graph.fed) for axis, d in enumerate(v.dims)}
@@ -65,6 +73,7 @@ class ProgramCache:
         self.limit, self.limit_bytes, self.few = limit, limit_bytes, few
         self._programs: WeakValueDictionary[tuple, Compiled] = WeakValueDictionary()
         self._recent: OrderedDict[tuple, Compiled] = OrderedDict()
+        self.templates = Templates()
         self._lock = Lock()
 
     def get(self, structure: Structure, fed: Mapping[Variable, np.ndarray]) -> Compiled | None:
@@ -105,6 +114,7 @@ class ProgramCache:
         with self._lock:
             self._programs.clear()
             self._recent.clear()
+        self.templates.clear()
 
 
 @dataclass(frozen=True)
@@ -136,18 +146,21 @@ class Source:
         structure = Structure(fetches, updates, seam, fed, training)
         return cls(structure, fetches, updates, seam, fed, training)
 
+    def hints(self) -> dict[str, int]:
+        """Return the run-time sizes of the fed arrays, or those that it has to cover."""
+        return {
+            d: max(n, self.least.get(d, 0))
+            for v, a in self.fed.items()
+            for d, n in zip(v.dims, a.shape, strict=True)
+            if isinstance(d, str)
+        }
+
     def graph(self, backend: Backend) -> tuple[Graph, Seam]:
         """Return the graph to compile, and what the values of the seam have become in it.
 
         The shapes of the fed arrays are hints for the choice of lowerings. Constants of the
         Structure take the place of settings.
         """
-        sizes = {
-            d: max(n, self.least.get(d, 0))
-            for v, a in self.fed.items()
-            for d, n in zip(v.dims, a.shape, strict=True)
-            if isinstance(d, str)
-        }
         kernels = NO_FORMS if self.training or self.updates else backend.kernels
         return program.build_step(
             self.fetches,
@@ -155,7 +168,7 @@ class Source:
             self.seam,
             list(self.fed),
             self.training,
-            sizes,
+            self.hints(),
             backend.layouts,
             kernels,
             self.structure.constants,

@@ -51,6 +51,7 @@ class Structure:
         self._key: list[Any] = [training]
         self._sizes: dict[str, int] = {}
         self._draws: dict[Any, int] = {}
+        self.has_blocks = False
         self.leaves: list[Variable] = []
         self.reads: dict[Variable, Variable] = {}
         self.constants: dict[Variable, Variable] = {}
@@ -98,13 +99,32 @@ class Structure:
         return node.inputs
 
     def _add_block(self, name: str, block: Block) -> None:
+        self.has_blocks = True
         self._key.append((name, len(block.block_inputs), len(block.captured)))
         for v in block.inputs:
             self._count += 1
             self._numbers[v] = self._count
-            self._key.append((_BODY, v.dtype.num, self._sized(v.dims)))
+            self._key.append((_BODY, v.dtype.num, self._dims.get(v.dims) or self._sized(v.dims)))
         self._add(ancestors(block.outputs, set(block.inputs), self._selected))
         self._key.append(tuple([self._number(v) for v in block.outputs]))
+
+    def with_slots(self) -> tuple[tuple, list[int]]:
+        """Return the key with slots for the sizes above 1, and these sizes.
+
+        It is that of all graphs whose sizes are equal, 0 and 1 in the same places.
+        """
+        slots: dict[int, Any] = {}
+
+        def slot(d):
+            return slots.setdefault(d, (len(slots),)) if isinstance(d, int) and d > 1 else d
+
+        # types are in the key as they are in the table, and no inputs of nodes are
+        types = {id(sized): tuple(map(slot, sized)) for sized in self._dims.values() if sized}
+        key = [types.get(id(part), part) for part in self.key]
+        for k, part in enumerate(key):
+            if type(part) is tuple and len(part) == 3 and id(part[2]) in types:
+                key[k] = *part[:2], types[id(part[2])]
+        return tuple(key), list(slots)
 
     def _sized(self, dims: tuple[Dim, ...]) -> tuple:
         """Sizes with places for names: the same for any names in the same places."""
@@ -138,7 +158,7 @@ class Structure:
         self.leaves.append(v)
         is_fed = v.eager_value is not None or v in self._fed
         kind = FED if is_fed else STATE if v.is_persistent else _FREE
-        self._key.append((kind, v.dtype.num, self._sized(v.dims)))
+        self._key.append((kind, v.dtype.num, self._dims.get(v.dims) or self._sized(v.dims)))
         return self._count
 
     def _constant(self, v: Variable) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node, ancestors
 from ...graph.rewrite import is_output_of, rewrite
+from ...graph.size_reads import at_most, read_sizes
 from ...graph.variable import Dim, Inputs, MaybeNone, Variable
 from ..base import Length
 
@@ -88,16 +89,26 @@ class Context:
             return prod(sizes)
         return self.elements(x.node.inputs[0]) if is_output_of(x, "Reshape") else None
 
+    def has_fewer(self, x: Variable, count: int) -> bool:
+        """Return whether x is known to have, or had when the program ran last, fewer elements."""
+        dims = x.symbolic_dims
+        hints = [self.sizes.get(d) for d in dims if isinstance(d, str)]
+        sizes = [n for n in hints if n is not None]
+        if len(sizes) == len(hints):
+            return at_most(dims, count - 1, prod(sizes))
+        return is_output_of(x, "Reshape") and self.has_fewer(x.node.inputs[0], count)
+
     def is_short(self, dims: Sequence[Dim], most: int) -> bool:
         """Return whether axes have so many elements at most, by their sizes or the hints.
 
         Where it is a hint, the program is compiled anew for feeds for which it does not hold.
         """
-        sizes = [n for d in dims if (n := self.size(d)) is not None]
-        if len(sizes) < len(dims) or prod(sizes) > most:
-            return False
         unknown = tuple(d for d in dims if isinstance(d, str))
+        sizes = [n for d in unknown if (n := self.size(d)) is not None]
+        if len(sizes) < len(unknown) or not at_most(dims, most, prod(sizes)):
+            return False
         if unknown:
+            read_sizes(dims)
             self.lengths.append((prod(d for d in dims if isinstance(d, int)), unknown, most))
         return True
 

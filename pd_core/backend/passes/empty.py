@@ -147,7 +147,8 @@ def places_along(node: Node, inputs: Inputs, context: Context) -> Outputs:
 def nothing_expanded(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Replace an Expand to a known shape without elements, which ONNX Runtime 1.31 leaves out."""
     (y,) = node.outputs
-    return (constant(np.zeros(y.dims), y.dtype),) if y.is_static and 0 in y.dims else None
+    is_empty = y.is_static and 0 in y.symbolic_dims
+    return (constant(np.zeros(y.dims), y.dtype),) if is_empty else None
 
 
 def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
@@ -176,7 +177,7 @@ def operands_in_order(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 def has_elements(x: Variable) -> bool:
     """Return whether a value is known to have elements."""
-    return all(isinstance(d, int) and d > 0 for d in x.dims)
+    return all(isinstance(d, int) and d > 0 for d in x.symbolic_dims)
 
 
 def _zeros(sizes, x):

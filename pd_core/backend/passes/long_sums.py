@@ -38,13 +38,14 @@ _LEAST = 32  # numbers whose sum takes their place in a stage
 def long_sum(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Reduce in stages; None where the kernel adds few numbers."""
     x, *axes = inputs
-    if x.dtype not in (np.float32, np.float16) or 0 in x.dims or x.rank == 0:
+    if x.dtype not in (np.float32, np.float16) or 0 in x.symbolic_dims or x.rank == 0:
         return None
     if axes and axes[0] is not None and axes[0].value is None:
         return _over_unknown_axes(node, x, axes[0], context)
     found = _axes(node, x, axes[0].value if axes and axes[0] is not None else None)
-    most = _most(node.op_type, x.dims, found) if found else 0
-    if not found or context.is_short([x.dims[a] for a in found], most):
+    dims = x.symbolic_dims
+    most = _most(node.op_type, dims, found) if found else 0
+    if not found or context.is_short([dims[a] for a in found], most):
         return None
     wide = x if x.dtype == np.float32 else ops.cast(x, np.float32)
     keep = bool(node.attributes.get("keepdims", 1))
@@ -68,9 +69,10 @@ def long_cumulative_sum(node: Node, inputs: Inputs, context: Context) -> Outputs
 def long_softmax(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """Take exponentials and their sum in stages, along an axis that is known to be long."""
     (x,), axis = inputs, node.attributes.get("axis", -1) % max(inputs[0].rank, 1)
-    if x.dtype != np.float32 or x.rank == 0 or 0 in x.dims:
+    dims = x.symbolic_dims
+    if x.dtype != np.float32 or x.rank == 0 or 0 in dims:
         return None
-    if context.is_short([x.dims[axis]], _SOFTMAX) or context.size(x.dims[axis]) is None:
+    if context.is_short([dims[axis]], _SOFTMAX) or context.size(dims[axis]) is None:
         return None
     centred = x - apply("ReduceMax", x, np.array([axis]))
     powers = ops.exp(centred)

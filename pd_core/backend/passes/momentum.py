@@ -2,6 +2,7 @@
 
 from ...graph.node import Node, apply
 from ...graph.rewrite import is_output_of
+from ...graph.size_reads import at_most, holds
 from ...graph.variable import Inputs
 from .context import Context, Outputs
 
@@ -22,7 +23,7 @@ def momentum_gemm(node: Node, inputs: Inputs, context: Context) -> Outputs:
         v, c = momentum[0], float(momentum[1].value)
     gradient, rate = step
     product, penalty = _summands(context, gradient)
-    if product is None or v.dims != product.dims:
+    if product is None or v.symbolic_dims != product.symbolic_dims:
         return None
     a, b = product.node.inputs
     if product.dtype != "float32" or not _is_small(context, b, product):
@@ -49,8 +50,13 @@ def _read_once(context, *variables):
 
 def _is_small(context, b, product):
     """Whether b has at most as many rows as the product; its columns are the same number."""
-    rows = context.size(b.dims[0])
-    return b.rank == 2 and rows is not None and rows <= product.dims[0]
+    dim, most = b.symbolic_dims[0], product.symbolic_dims[0]
+    if b.rank != 2 or not isinstance(most, int):
+        return False
+    if isinstance(dim, int):
+        return holds(lambda rows, most: rows <= most, [dim, most])
+    rows = context.size(dim)
+    return rows is not None and not at_most([most], rows - 1)
 
 
 def _scaled(x):
@@ -71,4 +77,4 @@ def _gemm(a, b, v, c):
     """a b + c v."""
     transposed = is_output_of(a, "Transpose")
     a = a.node.inputs[0] if transposed else a
-    return apply("Gemm", a, b, v, transA=int(transposed), beta=c, known=v.dims)
+    return apply("Gemm", a, b, v, transA=int(transposed), beta=c, known=v.symbolic_dims)

@@ -5,6 +5,7 @@ from math import prod
 import numpy as np
 
 from ...graph.node import Node, apply
+from ...graph.size_reads import at_most
 from ...graph.variable import Inputs
 from .context import Context, Outputs
 
@@ -18,7 +19,8 @@ def gather_numbers(node: Node, inputs: Inputs, context: Context) -> Outputs:
     stays: its error says which index is outside.
     """
     table, index = inputs
-    if not isinstance(table.dims[0], int) or table.dims[0] < _HIGH:
+    rows = table.symbolic_dims[0]
+    if not isinstance(rows, int) or at_most([rows], _HIGH - 1):
         return None
     if node.attributes.get("axis", 0) not in (0, -table.rank) or index.rank == 0:
         return None

@@ -43,12 +43,13 @@ def product_if_any(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 
 def _product(a, b):
-    inner = a.dims[-1] if isinstance(a.dims[-1], int) else b.dims[-2 if b.rank > 1 else 0]
+    rows, columns = a.symbolic_dims, b.symbolic_dims
+    inner = rows[-1] if isinstance(rows[-1], int) else columns[-2 if b.rank > 1 else 0]
     if a.rank == 1 or b.rank == 1:
         return _of_vectors(a, b)
-    if 0 in (*a.dims, *b.dims):
+    if 0 in (*rows, *columns):
         return _nothing(a, b)
-    y = _aligned(a, b, inner) if a.dims[:-2] != b.dims[:-2] and b.rank > 2 else None
+    y = _aligned(a, b, inner) if rows[:-2] != columns[:-2] and b.rank > 2 else None
     if isinstance(inner, int) or a.rank == b.rank == 2:
         return y
     if not _is_turned(a) and not _is_turned(b):

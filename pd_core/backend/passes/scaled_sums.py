@@ -8,8 +8,9 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from ... import ops
-from ...graph.node import Node, composite
+from ...graph.node import Node, composite, new_node
 from ...graph.rewrite import is_output_of
+from ...graph.size_reads import at_most, filled
 from ...graph.variable import Inputs, constant
 from .context import Context, Outputs
 
@@ -24,10 +25,10 @@ def scaled_sum(node: Node, inputs: Inputs, context: Context) -> Outputs:
     """
     if KERNEL not in context.contributed or not _has_rows(node.outputs[0]):
         return None
-    dims, negative = node.outputs[0].dims, node.op_type == "Sub"
+    dims, negative = node.outputs[0].symbolic_dims, node.op_type == "Sub"
     for k in (1,) if negative else (1, 0):
         whole, parts = inputs[1 - k], _scaled(node.inputs[k], inputs[k], context)
-        if parts is not None and whole.dims == parts[0].dims == dims:
+        if parts is not None and whole.symbolic_dims == parts[0].symbolic_dims == dims:
             y, factor = parts
             gate = _gate(factor, dims, negative, context)
             types = [(dims, np.dtype(np.float32))]
@@ -37,8 +38,8 @@ def scaled_sum(node: Node, inputs: Inputs, context: Context) -> Outputs:
 
 def _has_rows(y):
     """Whether a result has long rows, of known sizes, in float32."""
-    known = y.dtype == np.float32 and y.rank > 0 and all(isinstance(d, int) for d in y.dims)
-    return known and (y.rank == 1 or y.dims[-1] >= _SHORTEST)
+    known = y.dtype == np.float32 and y.rank > 0 and y.is_static
+    return known and (y.rank == 1 or not at_most(y.symbolic_dims[-1:], _SHORTEST - 1))
 
 
 def _scaled(old, new, context):
@@ -53,7 +54,7 @@ def _scaled(old, new, context):
     if not is_output_of(new, "Div") or not is_output_of(old, "Div"):
         return None
     parts = _scaled(old.node.inputs[0], new.node.inputs[0], context)
-    if parts is None or parts[0].dims != new.dims or is_output_of(new.node.inputs[0], "Div"):
+    if parts is None or parts[0].symbolic_dims != new.symbolic_dims or is_output_of(new.node.inputs[0], "Div"):
         return None
     return parts[0] / new.node.inputs[1], parts[1]
 
@@ -69,10 +70,15 @@ def _gate(factor, dims, negative, context):
     """The factor of each row, of which the scalar is the only one: [..., 1]."""
 
     def make():
-        column, value = [*dims[:-1], 1], factor.value
-        if value is None:
-            return ops.expand(-factor if negative else factor, column)
-        return constant(np.full(column, -value if negative else value, np.float32))
+        column, value = (*dims[:-1], 1), factor.value
+        if value is not None:
+            value = -value if negative else value
+            return filled(column, value, np.float32) if dims[:-1] else constant([value], np.float32)
+        scalar = -factor if negative else factor
+        if not dims[:-1]:
+            return ops.expand(scalar, column)
+        sizes = filled(column, None, np.int64)
+        return new_node("Expand", (scalar, sizes), {}, [(column, scalar.dtype)]).outputs[0]
 
     return context.cached((factor, dims[:-1], negative), make)
 

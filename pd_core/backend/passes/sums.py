@@ -19,8 +19,7 @@ def sum_rows(node: Node, inputs: Inputs, context: Context) -> Outputs:
     ONNX Runtime's product reads a matrix two to fifteen times as fast as its ReduceSum.
     """
     x, *axes = inputs
-    elements = context.elements(x)
-    if x.dtype != np.float32 or 0 in x.dims or (elements is not None and elements < _FEWEST):
+    if x.dtype != np.float32 or 0 in x.symbolic_dims or context.has_fewer(x, _FEWEST):
         return None
     count = _first_axes(x, axes[0].value if axes else None)
     if not count:

@@ -112,7 +112,7 @@ class Search:
             with np.errstate(all="ignore"):  # sums; the reference evaluator is NumPy, which warns
                 (vector,) = program.peek(self.session.store, fed)
         except BackendError as error:
-            if program.is_new or error.place is None:
+            if program.has_lines or error.place is None:
                 raise
             values = self.build()
             target, training = [flags(values.all, self.flags.suspects)], values.training
