@@ -219,6 +219,8 @@ def initializer(spec: Initial) -> Initializer:
 
 def require_initializer(who: str, spec: object) -> Initializer:
     """Return what is a function of (shape, rng); TypeError for anything else."""
+    if spec is fan_in or type(spec).__module__ == __name__:  # a signature takes 50 µs
+        return spec  # type: ignore[return-value]
     if not callable(spec):
         raise TypeError(f"{who}: an initializer is a function (shape, rng) -> array, not {spec!r}")
     if isinstance(spec, type):

@@ -383,6 +383,18 @@ def rebuilt(
         )
 
 
+def repeated(node: Node, inputs: Inputs, types: Sequence[OutputType]) -> Node:
+    """Return the same operator once more, on other inputs, with names of its own.
+
+    It is built where that was, in the same namespace, while nothing is recorded.
+    """
+    new = _copied(node, inputs, None, types)
+    names = _output_names(node.op_type, node.scope, len(types))
+    for y, name in zip(new.outputs, names, strict=True):
+        y.name = name
+    return new
+
+
 def _copied(
     node: Node,
     inputs: Inputs | None,

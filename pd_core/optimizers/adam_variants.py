@@ -32,6 +32,7 @@ class NAdamOptimizer(AdamOptimizer):
     momentum_decay: float = 0.004
 
     counters = {"steps": 0.0, "product": 1.0, "weight2": 0.0}
+    elementwise = True
 
     def advance(self, counters: Counters) -> dict[str, Variable]:
         steps = counters["steps"] + 1.0
@@ -75,6 +76,7 @@ class RAdamOptimizer(AdamOptimizer):
     # rho_inf and 2 t b^t / (1 - b^t). With b = beta2, rho_t is length / weight2:
     #   sum_t = b sum_{t-1} + 1 = (1 - b^t) / (1 - b), rho_t sum_t = b (...) + 1 + 2 b sum_{t-1}
     counters = {"weight1": 0.0, "weight2": 0.0, "length": 0.0}
+    elementwise = True
 
     def advance(self, counters: Counters) -> dict[str, Variable]:
         b, weight2 = self.beta2, counters["weight2"]

@@ -101,6 +101,7 @@ class AdaGradOptimizer(Optimizer):
     epsilon: float = 1e-6
 
     slots = {"squares": 0.0}
+    elementwise = True
 
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         w, squares = adagrad(w, g, rate, slots["squares"], self.epsilon)
@@ -124,6 +125,7 @@ class DecayedAdaGradOptimizer(Optimizer):
     epsilon: float = 1e-6
 
     slots = {"squares": 0.0}
+    elementwise = True
 
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         w, squares = decayed_adagrad(w, g, rate, slots["squares"], self.decay, self.epsilon)
@@ -149,6 +151,8 @@ class RMSPropOptimizer(Optimizer):
     epsilon: float = 1e-8
     momentum: float = 0.0
     centered: bool = False
+
+    elementwise = True
 
     @property
     def slots(self) -> dict[str, float]:  # type: ignore[override]
@@ -181,6 +185,7 @@ class AdaDeltaOptimizer(Optimizer):
     epsilon: float = 1e-6
 
     slots = {"squares": 0.0, "changes": 0.0}
+    elementwise = True
 
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         s, e = slots["squares"], slots["changes"]
@@ -213,6 +218,7 @@ class AdamWOptimizer(AdamOptimizer):
 
     group_settings = (*Optimizer.group_settings, "weight_decay")
     adjustable: ClassVar[Sequence[str]] = ("weight_decay",)
+    elementwise = True
 
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         decayed = w * (1.0 - rate * self.weight_decay)
@@ -239,6 +245,7 @@ class AdamaxOptimizer(Optimizer):
 
     slots = {"m": 0.0, "u": 0.0}
     counters = {"weight": 0.0}  # 1 - beta1^t, as a running sum
+    elementwise = True
 
     def advance(self, counters: Counters) -> dict[str, Variable]:
         return {"weight": counters["weight"] * self.beta1 + (1.0 - self.beta1)}

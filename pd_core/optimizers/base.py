@@ -131,11 +131,14 @@ class Optimizer:
     adjustable: ClassVar[Sequence[str]] = ()  # other settings whose numbers may change
     uses_norms: ClassVar[bool] = False  # whether the rule has norms over all of a parameter
     adds: ClassVar[bool] = False  # whether a step is w - c g, with c that depends on neither
+    # whether the rule consists of elementwise operators, which are the same for each parameter
+    elementwise: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "rule" in vars(cls):  # what is true of the rule of a base is not of this one
             cls.adds = vars(cls).get("adds", False)
+            cls.elementwise = vars(cls).get("elementwise", False)
 
     if not TYPE_CHECKING:
         __signature__ = Signature()
@@ -387,6 +390,7 @@ class SGDOptimizer(Optimizer):
     learning_rate: LearningRate = 0.01
 
     adds = True
+    elementwise = True
 
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         return sgd(w, g, rate), {}
@@ -410,6 +414,7 @@ class MomentumOptimizer(Optimizer):
 
     slots = {"velocity": 0.0}
     adjustable = ("momentum",)
+    elementwise = True
 
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         w, velocity = momentum(w, g, rate, slots["velocity"], self.momentum, self.nesterov)
@@ -439,6 +444,7 @@ class AdamOptimizer(Optimizer):
     slots = {"m": 0.0, "v": 0.0}
     # 1 - beta^t as running sums: in float32 the difference of 1 and 0.999^t would lose digits
     counters = {"weight1": 0.0, "weight2": 0.0}
+    elementwise = True
 
     def advance(self, counters: Counters) -> dict[str, Variable]:
         betas = {"weight1": self.beta1, "weight2": self.beta2}

@@ -33,6 +33,7 @@ class LionOptimizer(Optimizer):
     slots = {"m": 0.0}
     group_settings = (*Optimizer.group_settings, "weight_decay")
     adjustable = ("weight_decay",)
+    elementwise = True
 
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         direction = ops.sign(slots["m"] * self.beta1 + g * (1.0 - self.beta1))

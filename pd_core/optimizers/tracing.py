@@ -17,6 +17,7 @@ from ..graph.variable import Dims, Variable
 from .accumulation import Accumulation
 from .described import described_settings
 from .groups import Group, group_of
+from .repeating import Changed, Repetition
 from .regularizers import Clip, ClipGlobalNorm, ClipNorm, Penalty
 from .row_sparse import Gradient, RowGradient, Whole, split
 from .settings import Place, Settings
@@ -24,7 +25,6 @@ from .settings import Place, Settings
 Rate = float | Variable  # the learning rate of one step
 Slots = Mapping[str, Variable]  # the state of one parameter, by slot
 Counters = Mapping[str, Variable]  # the scalar state of an update
-Changed = tuple[Variable, dict[str, Variable]]  # a new parameter, and its new slots
 
 
 class TraceableOptimizer(Protocol):
@@ -38,6 +38,7 @@ class TraceableOptimizer(Protocol):
     counters: ClassVar[Mapping[str, float]]
     uses_norms: ClassVar[bool]
     adds: ClassVar[bool]
+    elementwise: ClassVar[bool]
     adjustable: ClassVar[Sequence[str]]
 
     @property
@@ -149,6 +150,7 @@ class Tracing:
 
     def assignments(self, pairs: Sequence[tuple[Variable, Gradient]]) -> list[Assignment]:
         """Return what a step with these gradients assigns."""
+        self._repetition = Repetition()
         rate, scheduled = self.scheduled()
         step, counted = self.counted()
         assignments = [*scheduled, *counted]
@@ -200,7 +202,7 @@ class Tracing:
         g = g if penalty is None else penalty(g, w)
         declared = optimizer.slots_of(parameter).items()
         slots = {name: self.slot(part, name, initial, dims) for name, (initial, dims) in declared}
-        new_w, new = optimizer.rule(w, g, slots, rate, step)
+        new_w, new = self._repetition.changed(optimizer, w, g, slots, rate, step)
         self.check_names("rule", "slots", slots, new)
         values = [(w, new_w), *((slots[name], value) for name, value in new.items())]
         return [Assignment(*part.written(v, value), owner=parameter) for v, value in values]

@@ -6,7 +6,7 @@ from zlib import crc32
 import numpy as np
 
 from ..graph.errors import NotInitialized, ShapeError
-from ..graph.initializers import Derived, Initializer
+from ..graph.initializers import Constant, Derived, Initializer
 from ..graph.variable import Variable, static
 
 
@@ -35,6 +35,8 @@ def initial_value(seed: int, variable: Variable, initializer: Initializer | None
     """
     if initializer is None:
         raise NotInitialized(f"{variable!r} has neither a value nor an initializer")
+    if type(initializer) is Constant:  # no generator, which takes longer than the array
+        return np.broadcast_to(initializer.value, static(variable.dims))
     drawn = initializer.variable if isinstance(initializer, Derived) else variable
     rng = np.random.default_rng([seed, crc32(drawn.name.encode())])
     array = np.asarray(initializer(static(variable.dims), rng))

@@ -21,7 +21,7 @@ from ..graph.recording import not_recording
 from ..graph.rewrite import substitute
 from ..graph.size_reads import SizeReads, filled_array
 from ..graph.variable import Dim, Variable
-from .structure import Structure
+from .structure import Key, Structure
 
 _MOST_BYTES = 1 << 20  # of a model that is kept
 
@@ -133,7 +133,7 @@ class Templates:
             return make(backend, source)
         key, sizes = source.structure.with_slots()
         hints = source.hints()
-        key = key, tuple([hints.get(d) for d in source.structure.sizes])
+        key = Key((key, *[hints.get(d) for d in source.structure.sizes]))
         with self._lock:
             templates = list(self._templates.get(key, ()))
             if templates:

@@ -17,6 +17,17 @@ from ..graph.variable import Dim, Inputs, Variable, is_open
 FED, STATE, _FREE, _CONSTANT, _BODY = range(-5, 0)  # what a leaf is; operators are >= 0
 
 
+class Key(tuple):
+    """A tuple that is hashed once: a key has thousands of parts, and is looked up several times."""
+
+    def __hash__(self) -> int:
+        known = self.__dict__
+        if "hash" not in known:
+            known["hash"] = super().__hash__()
+        found: int = known["hash"]
+        return found
+
+
 class Structure:
     """A graph as a hashable `key`, and the parts of it that have names.
 
@@ -39,6 +50,7 @@ class Structure:
         targets = [*fetches, *(new for _, new in updates), *seam]
         self._add(ancestors(targets, self._fed, self._selected))
         self._finish(fetches, updates, seam)
+        self.key = Key(self.key)
 
     def _begin(self, fed: set[Variable], training: bool) -> None:
         # The walk costs about a microsecond per node, in every evaluation of a new graph: lists
@@ -65,7 +77,7 @@ class Structure:
         self._key.append(tuple([self._number(v) for v in fetches]))
         self._key.append(tuple([(self._number(v), self._number(new)) for v, new in updates]))
         self._key.append(tuple([self._number(v) for v in seam]))
-        self.key = tuple(self._key)
+        self.key: tuple = tuple(self._key)
         self.sizes, self.draws = list(self._sizes), list(self._draws)
         del self._key, self._fed
 
@@ -124,7 +136,7 @@ class Structure:
         for k, part in enumerate(key):
             if type(part) is tuple and len(part) == 3 and id(part[2]) in types:
                 key[k] = *part[:2], types[id(part[2])]
-        return tuple(key), list(slots)
+        return Key(key), list(slots)
 
     def _sized(self, dims: tuple[Dim, ...]) -> tuple:
         """Sizes with places for names: the same for any names in the same places."""
