@@ -13,6 +13,7 @@ from ..graph.variable import Variable
 
 Changed = tuple[Variable, dict[str, Variable]]  # a new parameter, and its new slots
 _NUMBERS = (bool, int, float, str, type(None))
+_BEFORE = {"regularizer", "clip"}  # applied to the gradient that a rule gets
 
 
 class Repetition:
@@ -34,7 +35,7 @@ class Repetition:
         inputs = [w, g, *slots.values()]
         alike = all(v.dims == w.dims for v in inputs)
         if not optimizer.elementwise or not alike or not w.rank or recorder() is not None:
-            return optimizer.rule(w, g, slots, rate, step)  # type: ignore[no-any-return]
+            return optimizer.rule(w, g, slots, rate, step)
         types = [v.dtype.num for v in inputs]
         key = type(optimizer), rate, *types, *slots, *step.values()
         known = self._traced.setdefault(key, [])
@@ -73,6 +74,7 @@ class _Traced:
         return own.keys() == settings.keys() and all(
             v is own[k] or (type(v) in _NUMBERS and type(own[k]) is type(v) and v == own[k])
             for k, v in settings.items()
+            if k not in _BEFORE
         )
 
     def repeated(self, inputs: Sequence[Variable]) -> Changed:

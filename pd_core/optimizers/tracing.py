@@ -17,8 +17,8 @@ from ..graph.variable import Dims, Variable
 from .accumulation import Accumulation
 from .described import described_settings
 from .groups import Group, group_of
-from .repeating import Changed, Repetition
 from .regularizers import Clip, ClipGlobalNorm, ClipNorm, Penalty
+from .repeating import Changed, Repetition
 from .row_sparse import Gradient, RowGradient, Whole, split
 from .settings import Place, Settings
 

@@ -46,9 +46,9 @@ def recorded_values(
     They are those of their lines, whatever has changed since.
     """
     targets = [*fetches, *(new for _, new in computed_changes(changes_of(updates)))]
-    order = ancestors(targets, fed)
-    if not any(hasattr(node, "alive") for node in order):
+    if not any([hasattr(node, "alive") for node in ancestors(targets)]):  # noqa: C419  # faster
         return {}
+    order = ancestors(targets, fed)
     read, fed_behind = list(targets), set(fed)
     for node in order:
         inputs = [x for x in node.inputs if x is not None]

@@ -24,8 +24,8 @@ class Compiled:
     """A compiled graph; feeds, states and sizes are indices into the lists of a `Structure`.
 
     `sizes` are those that it was compiled for, and `lengths` what it has taken for short: a number
-    and sizes, each as (feed, axis), whose product is at most so much. `is_resized` if it was made of
-    one for other sizes, whose lines it has.
+    and sizes, each as (feed, axis), whose product is at most so much. `is_resized` if it was made
+    of a program for other sizes, whose lines it has.
     """
 
     is_resized = False

@@ -6,7 +6,7 @@ others, the model is the same but for the sizes of its inputs, outputs and some 
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from math import prod
@@ -53,8 +53,8 @@ class Recording:
         updates = list(zip(updated, targets[count:], strict=True))
         return replace(source, structure=recorded, fetches=targets[:count], updates=updates)
 
-    def _fix(self, targets, leaves):
-        """Note constants, and the sizes of what is computed from them alone: it is not made anew."""
+    def _fix(self, targets: Sequence[Variable], leaves: Collection[Variable]) -> None:
+        """Note constants, and the sizes of what is computed from them alone."""
         reached = set(leaves)
         read = [x for node in ancestors(targets, leaves) for x in node.inputs]
         for x in dict.fromkeys([*read, *targets]):

@@ -50,7 +50,6 @@ class Structure:
         targets = [*fetches, *(new for _, new in updates), *seam]
         self._add(ancestors(targets, self._fed, self._selected))
         self._finish(fetches, updates, seam)
-        self.key = Key(self.key)
 
     def _begin(self, fed: set[Variable], training: bool) -> None:
         # The walk costs about a microsecond per node, in every evaluation of a new graph: lists
@@ -77,7 +76,7 @@ class Structure:
         self._key.append(tuple([self._number(v) for v in fetches]))
         self._key.append(tuple([(self._number(v), self._number(new)) for v, new in updates]))
         self._key.append(tuple([self._number(v) for v in seam]))
-        self.key: tuple = tuple(self._key)
+        self.key = Key(self._key)
         self.sizes, self.draws = list(self._sizes), list(self._draws)
         del self._key, self._fed
 
@@ -127,7 +126,7 @@ class Structure:
         """
         slots: dict[int, Any] = {}
 
-        def slot(d):
+        def slot(d: Dim) -> Any:
             return slots.setdefault(d, (len(slots),)) if isinstance(d, int) and d > 1 else d
 
         # types are in the key as they are in the table, and no inputs of nodes are

@@ -54,7 +54,11 @@ def _scaled(old, new, context):
     if not is_output_of(new, "Div") or not is_output_of(old, "Div"):
         return None
     parts = _scaled(old.node.inputs[0], new.node.inputs[0], context)
-    if parts is None or parts[0].symbolic_dims != new.symbolic_dims or is_output_of(new.node.inputs[0], "Div"):
+    if (
+        parts is None
+        or parts[0].symbolic_dims != new.symbolic_dims
+        or is_output_of(new.node.inputs[0], "Div")
+    ):
         return None
     return parts[0] / new.node.inputs[1], parts[1]
 

@@ -40,7 +40,12 @@ def described(update):
     nodes = ancestors([a.value for a in update.assignments])
     return [
         (
-            (node.op_type, node.kind, node.scope, [(y.name, y.dims, y.dtype) for y in node.outputs]),
+            (
+                node.op_type,
+                node.kind,
+                node.scope,
+                [(y.name, y.dims, y.dtype) for y in node.outputs],
+            ),
             [(x.name, None if x.value is None else x.value.tolist()) for x in node.inputs],
         )
         for node in nodes

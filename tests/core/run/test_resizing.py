@@ -155,7 +155,7 @@ def test_steps_of_every_optimizer_are_those_that_are_compiled(name, dtype):
 
 
 def test_a_step_for_other_sizes_computes_the_same(rng):
-    """Of two models that differ in width, the second has the numbers of a session without others."""
+    """Of two models that differ in width, the second has the numbers that it has alone."""
 
     def trained(n, session):
         with pd.fresh(), session:
