@@ -10,7 +10,11 @@ from pathlib import Path
 # not need of -O3 takes as long again.
 PRODUCTS = ("-O3", "-fno-tree-vectorize", "-fno-unswitch-loops", "-ffp-contract=fast")
 LOOPS = ("-O3",)  # loops over time run 5 % faster
-_CALLED = {"turned": "matrices.c", "few": "few_rows.c", "vectors": "vectors.c"}  # functions' products
+_CALLED = {
+    "turned": "matrices.c",
+    "few": "few_rows.c",
+    "vectors": "vectors.c",
+}  # functions' products
 
 
 @dataclass(frozen=True)
