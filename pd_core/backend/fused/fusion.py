@@ -104,7 +104,7 @@ class _Fuser:
         kept = self.library.kept()
         while (replaced := self._replaced(nodes, known, set(outside), rejected)) is None:
             self.library.put_back(kept)
-        if replaced:
+        if replaced or copies:  # whose readers have been changed
             rest = [n for k, node in enumerate(nodes) for n in replaced.get(k, [node])]
             rest = _without_copies(rest, copies)
             del graph.node[:]

@@ -486,6 +486,25 @@ def test_sums_are_beside_what_they_read():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_a_view_of_several_readers_without_any_group():
+    """A program of which nothing is fused stays as it is: its views have their names."""
+    ones = helper.make_tensor("ones", FLOAT, [1], [1.0])
+    nodes = [
+        N("Concat", ["x", "y"], ["both"], axis=2),
+        N("Reshape", ["both", "flat"], ["rows"]),
+        N("Shape", ["rows"], ["size"], start=0, end=1),
+        N("ConstantOfShape", ["size"], ["filled"], value=ones),
+        N("Unsqueeze", ["filled", "zero"], ["row"]),
+        N("MatMul", ["row", "rows"], ["sum"]),
+    ]
+    constants = {"flat": np.array([-1, 64]), "zero": np.array([0])}
+    inputs = {"x": (FLOAT, [20, "n", 32]), "y": (FLOAT, [20, "n", 32])}
+    model = model_of(nodes, inputs, ["sum"], constants)
+    assert fuse(model, kinds_of(model))[0] is None
+    x, y = np.ones([2, 20, 3, 32], np.float32)
+    np.testing.assert_array_equal(run(model, {"x": x, "y": y})["sum"], np.full([1, 64], 60.0))
+
+
 def test_groups_are_convex():
     """What is computed between two operators of a group from one for the other keeps them apart."""
     rng = np.random.default_rng(0)
