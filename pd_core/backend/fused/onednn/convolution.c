@@ -4,7 +4,7 @@
    A run is divided by its images into parts, each of which is one primitive in one thread of the
    runtime's own. How many parts there are follows from sizes alone, so that results do not depend
    on cores. Primitives are kept for the numbers of images that were run last. Memory of a run's
-   own is its last output. */
+   own is its last output. Where `add_filter_gradient` is faster, it takes the place of primitives. */
 
 enum { X, W, Y, TENSORS };                    /* the image, the filters, the result */
 enum { CONVOLVE, INPUT_GRAD, FILTER_GRAD };   /* what is computed: Y, X or W */
@@ -35,7 +35,7 @@ typedef struct { /* the parts of a number of images: the first `longer` have one
 } Division;
 
 typedef struct { /* a node */
-  int what, rank, relu;
+  int what, rank, relu, is_ours; /* is_ours: computed by `add_filter_gradient` */
   int64_t group, geometry[4][AXES]; /* strides, dilations beyond 1, padding before and after */
   int64_t image[AXES], result[AXES], channels, filters, window[AXES];
   Engine *engine;
@@ -143,6 +143,10 @@ static Status *plan(const Node *n, Plan *p, int64_t images, int bias) {
   const int64_t one = 1;
   Layout *any = 0;
   p->images = images;
+  if (n->is_ours) {
+    p->turned = ALIGN((size_t)elements_of(n, W, 1) * sizeof(float));
+    return 0;
+  }
   for (int t = 0; t < TENSORS; t++) TRY(layout(n, p, t));
   if (bias)
     DONE("sizes", dnnl_memory_desc_create_with_strides(&p->bias, 1, &n->filters, F32, &one));
@@ -176,7 +180,7 @@ static Status *divide(const Node *n, int64_t images, int bias, Division **result
   int before = one_thread();
   Status *status = plan(n, &d->plans[1], each, bias);
   if (!status && d->longer) status = plan(n, &d->plans[0], each + 1, bias);
-  if (!status && d->longer && n->what == FILTER_GRAD &&
+  if (!status && d->longer && n->what == FILTER_GRAD && !n->is_ours &&
       !dnnl_memory_desc_equal(d->plans[0].filters, d->plans[1].filters)) {
     drop_plan(&d->plans[0]); /* gradients in two layouts, which have no sum */
     drop_plan(&d->plans[1]);
@@ -235,6 +239,13 @@ static void remove_all(Argument *a, int count) {
     if (a[count].memory) dnnl_memory_destroy(a[count].memory);
 }
 
+/* The first image of part k, and how many it has. */
+static int64_t images_of(const Division *d, size_t k, int64_t *first) {
+  const int shorter = k >= d->longer;
+  *first = (int64_t)k * d->plans[shorter].images + (shorter ? (int64_t)d->longer : 0);
+  return d->plans[shorter].images;
+}
+
 static int run_plan(Run *r, size_t k, Stream *stream) {
   static const int names[][TENSORS] = {{IMAGE, FILTER, RESULT},
     {IMAGE_GRADIENT, FILTER, RESULT_GRADIENT}, {IMAGE, FILTER_GRADIENT, RESULT_GRADIENT}};
@@ -242,7 +253,8 @@ static int run_plan(Run *r, size_t k, Stream *stream) {
   const Division *d = r->division;
   const int shorter = k >= d->longer;
   const Plan *p = &d->plans[shorter];
-  const int64_t first = (int64_t)k * p->images + (shorter ? (int64_t)d->longer : 0);
+  int64_t first;
+  images_of(d, k, &first);
   char *room = r->room + k * r->each;
   Argument a[TENSORS + 2] = {{0, 0}};
   int count = 0, error = 0;
@@ -267,8 +279,35 @@ static int run_plan(Run *r, size_t k, Stream *stream) {
   }
   return error;
 }
+static void add_ours(Run *r, size_t k) {
+  const Node *n = r->node;
+  int64_t first, images = images_of(r->division, k, &first);
+  const float *x = (const float *)r->data[X] + first * elements_of(n, X, 1);
+  const float *dy = (const float *)r->data[Y] + first * elements_of(n, Y, 1);
+  float *dw = (float *)(r->room + k * r->each);
+  Window w = {.channels = n->channels, .filters = n->filters};
+  for (int axis = 0; axis < 2; axis++) {
+    w.image[axis] = n->image[axis], w.result[axis] = n->result[axis];
+    w.window[axis] = n->window[axis], w.strides[axis] = n->geometry[0][axis];
+    w.dilations[axis] = n->geometry[1][axis] + 1, w.before[axis] = n->geometry[2][axis];
+  }
+  memset(dw, 0, (size_t)elements_of(n, W, 1) * sizeof(float));
+  add_filter_gradient(&w, images, x, dy, dw);
+}
+/* A gradient [*K, C, O] as [O, C, *K]. */
+static void turn_ours(const Node *n, const float *from, float *to) {
+  const int64_t places = n->window[0] * n->window[1], channels = n->channels;
+  for (int64_t k = 0; k < places * channels; k++)
+    for (int64_t o = 0; o < n->filters; o++)
+      to[(o * channels + k % channels) * places + k / channels] = from[k * n->filters + o];
+}
+
 static void run_part(void *state, size_t k) {
   Run *r = state;
+  if (r->node->is_ours) {
+    add_ours(r, k);
+    return;
+  }
   Stream *stream = 0;
   int before = one_thread(), error = dnnl_stream_create(&stream, r->node->engine, IN_ORDER);
   if (!error) error = run_plan(r, k, stream);
@@ -344,7 +383,8 @@ static Status *compute(Node *n, const Division *d, Run *r, Context *context) {
   if (!of_filters) return 0;
   TRY(parallel(context, sum_part, (r->gradient / sizeof(float) + SUMMED - 1) / SUMMED, r));
   char *behind = r->room + d->parts * r->each;
-  if (d->plans[1].turn) DONE("filters", turn(n, &d->plans[1], r->room, r->data[W], behind));
+  if (n->is_ours) turn_ours(n, (const float *)r->room, (float *)r->data[W]);
+  else if (d->plans[1].turn) DONE("filters", turn(n, &d->plans[1], r->room, r->data[W], behind));
   else memcpy(r->data[W], r->room, (size_t)elements_of(n, W, 1) * sizeof(float));
   return 0;
 }
@@ -449,6 +489,9 @@ static Status *read_node(Node *n, const Info *info) {
     n->geometry[1][k] -= 1;
     n->geometry[2][k] = pads[k], n->geometry[3][k] = pads[axes + k];
   }
+  n->is_ours = n->what == FILTER_GRAD && axes == 2 && n->group == 1 &&
+               n->channels >= FILTERS_FROM && n->channels % 2 == 0 &&
+               n->filters % FILTERS_MULTIPLE == 0;
   return 0;
 }
 static Status *open_node(int what, const Info *info, void **state) {

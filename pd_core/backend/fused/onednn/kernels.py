@@ -9,6 +9,7 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto
 
+from ..parts import PRODUCTS, Part, Source
 from ..sizes import Dim, Kind
 from .package import library
 
@@ -17,7 +18,7 @@ DOMAIN = "pd.onednn"
 
 def fuse(
     model: ModelProto, kinds: Mapping[str, Kind], equal: Iterable[tuple[Dim, Dim]] = ()
-) -> tuple[str | None, int]:
+) -> tuple[Source | None, int]:
     """Give a model's operators of the domain `pd.onednn` memory of their own: one more output.
 
     Returns (the C source of the operators, or None if there are none, how many there are).
@@ -51,7 +52,14 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 @cache
-def _source() -> str:
+def _source() -> Source:
     here = Path(__file__).parent
-    paths = [here.parent / "prelude.c", here / "library.c", here / "convolution.c"]
-    return "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    files = [here.parent / "prelude.c"]
+    files += [here / name for name in ("library.c", "filters.c", "convolution.c")]
+    prelude, library, filters, operators = [f.read_text(encoding="utf-8") for f in files]
+    return Source(
+        (
+            Part("", "\n".join([prelude, library, filters, operators])),
+            Part("", f"#define FILTERS\n{filters}", PRODUCTS),
+        )
+    )
