@@ -491,7 +491,8 @@ static Status *read_node(Node *n, const Info *info) {
   }
   n->is_ours = n->what == FILTER_GRAD && axes == 2 && n->group == 1 &&
                n->channels >= FILTERS_FROM && n->channels % 2 == 0 &&
-               n->filters % FILTERS_MULTIPLE == 0;
+               n->filters % FILTERS_MULTIPLE == 0 && n->window[0] * n->window[1] > 1 &&
+               elements_of(n, W, 1) <= FILTERS_MOST;
   return 0;
 }
 static Status *open_node(int what, const Info *info, void **state) {

@@ -2,15 +2,17 @@
    window the product of the image, transposed, and the gradient of the result. It is added to. With
    FILTERS this is what computes it, else its declaration.
 
-   oneDNN's own takes 1.1 to 1.4 times as long with AVX2; with AVX-512 nothing was measured. */
+   With AVX2 oneDNN's own takes 1.1 to 1.5 times as long, but for few channels, windows of one place
+   and gradients that do not fit in the second cache; with AVX-512 nothing was measured. */
 #include <stdint.h>
 
 #if defined(__AVX2__) && defined(__FMA__) && !defined(__AVX512F__)
-#define FILTERS_FROM 16 /* channels */
+#define FILTERS_FROM 12 /* channels */
 #else
 #define FILTERS_FROM INT64_MAX
 #endif
 #define FILTERS_MULTIPLE 16 /* of the filters; the number of channels is even */
+#define FILTERS_MOST (1 << 17) /* elements */
 
 typedef struct { /* along height and width: sizes, and steps of elements of the image */
   int64_t image[2], result[2], window[2], strides[2], dilations[2], before[2], channels, filters;
@@ -60,7 +62,7 @@ static int met(const Window *w, int axis, int64_t k, int64_t *from, int64_t *to)
 
 /* Of the lines of a result from `top` to `bottom`, and the channels from c and filters from o. */
 static void add_block(const Window *w, int64_t top, int64_t bottom, int64_t c, int64_t o,
-                      void (*tile)(const Span *, const float *, const float *, float *),
+                      void (*add)(const Span *, const float *, const float *, float *),
                       const float *restrict x, const float *restrict dy, float *restrict dw) {
   for (int64_t k = 0; k < w->window[0]; k++) {
     int64_t i = top, end = bottom;
@@ -73,9 +75,9 @@ static void add_block(const Window *w, int64_t top, int64_t bottom, int64_t c, i
       const int64_t column = j * w->strides[1] + l * w->dilations[1] - w->before[1];
       const Span s = {end - i, last - j, w->strides[0] * line, w->strides[1] * w->channels,
                       w->result[1] * w->filters, w->channels, w->filters};
-      tile(&s, x + row * line + column * w->channels + c,
-           dy + (i * w->result[1] + j) * w->filters + o,
-           dw + ((k * w->window[1] + l) * w->channels + c) * w->filters + o);
+      add(&s, x + row * line + column * w->channels + c,
+          dy + (i * w->result[1] + j) * w->filters + o,
+          dw + ((k * w->window[1] + l) * w->channels + c) * w->filters + o);
     }
   }
 }
@@ -90,7 +92,7 @@ void add_filter_gradient(const Window *w, int64_t images, const float *restrict 
       for (int64_t o = 0; o < w->filters; o += FILTERS_MULTIPLE)
         for (int64_t c = 0, rows; c < w->channels; c += rows) {
           const int64_t left = w->channels - c;
-          rows = left >= 6 ? 6 : left >= 4 ? 4 : 2;
+          rows = left >= 6 && left != 8 ? 6 : left >= 4 ? 4 : 2; /* two take as long as four */
           add_block(w, top, bottom, c, o, rows == 6 ? six : rows == 4 ? four : two, x, dy, dw);
         }
     }

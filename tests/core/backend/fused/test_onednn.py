@@ -152,6 +152,47 @@ def test_each_operator_is_what_the_runtime_computes(row):
     np.testing.assert_allclose(dw, filter_grad(x, dy, w, own), 1e-4, 1e-5 * np.abs(dw).max())
 
 
+def filter_grad_of_double(x, dy, geometry):
+    """The gradient of filters in double precision, a place of the window at a time."""
+    g = geometry
+    (top, left, bottom, right), (rows, columns) = g.pads, g.result
+    x = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    dw = np.zeros((g.filters, g.channels, *g.window))
+    for k, m in np.ndindex(*g.window):
+        above, before = k * g.dilations[0], m * g.dilations[1]
+        met = x[:, :, above :: g.strides[0], before :: g.strides[1]][:, :, :rows, :columns]
+        dw[:, :, k, m] = np.einsum("nchw,nfhw->fc", met, dy)
+    return dw
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_gradients_of_filters_of_any_geometry(seed):
+    """Drawn so that most are computed by the kernel for many channels, and some at its limits."""
+    rng = np.random.default_rng(seed)
+
+    def draw(low, high, count=2):
+        return tuple(map(int, rng.integers(low, high, count, endpoint=True)))
+
+    window, dilations, strides = draw(1, 4), draw(1, 2), draw(1, 3)
+    pads = draw(0, 4, 4)
+    least = [
+        (k - 1) * d + 1 - p - q
+        for k, d, p, q in zip(window, dilations, pads, pads[2:], strict=False)
+    ]
+    image = tuple([max(1, size) + more for size, more in zip(least, draw(0, 14), strict=True)])
+    channels = int(rng.choice([11, 12, 14, 16, 18, 20, 22, 26, 32]))
+    filters = int(rng.choice([8, 16, 32, 48]))
+    n = int(rng.choice([1, 2, 3, 9]))
+    row = (n, channels, filters, image, window, strides, pads, dilations, 1)
+    geometry, _, x, _, _, dy = case(*row)
+    inputs = {"x": last(x), "dy": last(dy)}
+    session = session_of("ConvLastFilterGrad", geometry, inputs)
+    found = session.run(["y"], inputs)[0]
+    expected = filter_grad_of_double(x, dy, geometry)
+    np.testing.assert_allclose(found, expected, 1e-4, 1e-5 * max(1, np.abs(expected).max()))
+    np.testing.assert_array_equal(session.run(["y"], inputs)[0], found)
+
+
 @pytest.mark.parametrize("op_type", ["ConvLast", "ConvLastInputGrad", "ConvLastFilterGrad"])
 def test_numbers_of_images_may_change_from_run_to_run(op_type):
     geometry, own, _, w, _, _ = case(*GEOMETRIES["plain"])
