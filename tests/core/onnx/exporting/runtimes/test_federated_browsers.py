@@ -9,7 +9,8 @@ import onnxruntime
 import pytest
 
 from .browser import Browser, executable
-from .test_federated import averaged, demo, digits, files, opened, serving
+from .federated_rounds import serving
+from .test_federated import averaged, demo, digits, files, opened
 from .test_other_runtimes import MODULES, ROOT, needs
 
 __all__ = ["averaged", "demo", "digits", "files", "opened"]  # fixtures
