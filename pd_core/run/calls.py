@@ -47,6 +47,17 @@ class Call:
             values.fetched[v()] = results[k]
         return [None if k is None else results[k] for k in self.places]
 
+    def repeat(self, values: Values, feeds: Feeds) -> list[Any]:
+        """Return `run`, with what `pd.guard()` has recorded: see the observer `Recording`."""
+        recorded, updated = values.recorded, self.program.updated
+        if recorded is None:
+            return self.run(values, feeds)
+        recorded.flush()
+        recorded.before_update(updated)
+        results = self.run(values, feeds)
+        recorded.after_update(updated)
+        return results
+
     def arrays(self, feeds: Feeds) -> list[np.ndarray]:
         """Return the arrays that the program reads.
 

@@ -148,7 +148,7 @@ class Session(NotCopied, MovedNames):
             call = compiler.call(flat, feeds, training)
             if call is not None and not self.observers.is_active(self):
                 try:
-                    return restructure(targets, iter(call.run(self.store, feeds or {})))
+                    return restructure(targets, iter(call.repeat(self.store, feeds or {})))
                 except (BackendError, Outgrown):
                     pass  # below, lines of operators are known, and other programs made
             request = request_of(flat, feeds, training)
@@ -167,7 +167,8 @@ class Session(NotCopied, MovedNames):
             if self.store.is_closed:
                 self.store.check_open()
             request.is_observed = self.observers.is_active(self)
-            observers = self.observers.start(self, request, stack) if request.is_observed else []
+            some = request.is_observed or self.store.recorded is not None
+            observers = self.observers.start(self, request, stack) if some else []
             compilers = self.compilers
             compiler = compilers.usual if asked.get() is None else compilers.current
             program = request.program = (request.compiler or compiler).program(request)

@@ -36,7 +36,7 @@ def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | Non
     flat: list[Variable | Update] = []
     flatten(targets, flat)
     stacks = _stacked_feeds(feeds, lambda: computed_variables(flat))
-    if not session.observers.is_active(session):
+    if session.store.recorded is None and not session.observers.is_active(session):
         compilers = session.compilers
         compiler = compilers.usual if asked.get() is None else compilers.current
         steps: Steps | None = compiler.call(flat, stacks, training, Steps)
