@@ -29,7 +29,7 @@ def test_repeated_evaluations_are_as_short_as_without(monkeypatch):
 @pytest.mark.parametrize("row_sparse", [False, True])
 def test_recorded_reads_keep_the_values_before_repeated_steps(row_sparse):
     """What was recorded before a step and computed after it is of the values before."""
-    x, w, cost, step = network()
+    x, w, _, step = network()
     table = pd.Variable("t", data=np.ones((4, 2), "f"), row_sparse=row_sparse)
     ids = pd.Variable([None], dtype="int64")
     row_step = pd.SGDOptimizer(0.5).minimize(pd.reduce_sum(pd.embedding(ids, [4, 2], table)))
@@ -54,7 +54,7 @@ def test_pending_assignments_are_stored_before_a_repeated_evaluation():
 
 
 def test_a_waiting_backward_pass_reads_the_values_before_a_repeated_step():
-    x, w, cost, step = network()
+    x, w, _, step = network()
     grads = []
     with pd.guard():
         for _ in range(3):
