@@ -60,7 +60,7 @@ class _Link(NamedTuple):
     tracked: bool  # whether the result has gradients
     reads: Sequence[tuple[int, Any]]  # (input, reference to what is read)
     leaves: Sequence[tuple[int, _Leaf]]  # (input, leaf)
-    following: int  # any input for the last call, which reads no other
+    following: int | None  # None for the last call, which reads no other and may have no inputs
 
 
 class Pattern:
@@ -141,7 +141,7 @@ class Pattern:
                     y.tracked,
                     [(i, reads[places[x]]) for i, x in inputs if places[x] in reads],
                     [(i, values[places[x]]) for i, x in inputs if places[x] in values],
-                    read[0] if read else 0,
+                    read[0] if read else None,
                 )
             )
         return links
@@ -252,7 +252,8 @@ class Pattern:
                 if "source" in attributes or not leaf.fits(x, attributes, through):
                     return None
                 values.append(x)
-            v = inputs[following]
+            # in the end no reference more to the last result, which counts as held otherwise
+            v = target if following is None else inputs[following]
         if list(map(gt, map(getrefcount, results), self.most)) != self.held:
             return None
         if len(values) > 1 and len(set(values)) < len(values):

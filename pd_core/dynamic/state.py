@@ -99,6 +99,7 @@ class State:
 
     def keep(self, read: Variable) -> None:
         """Make a read a value of its own, which is no more the current one."""
+        self.settle()  # a backward pass that waits has traced it as state
         with self.session.lock:
             v: Any = read.source
             if read.eager_value is None:

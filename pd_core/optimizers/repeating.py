@@ -37,7 +37,10 @@ class Repetition:
         if not optimizer.elementwise or not alike or not w.rank or recorder() is not None:
             return optimizer.rule(w, g, slots, rate, step)
         types = [v.dtype.num for v in inputs]
-        key = type(optimizer), rate, *types, *slots, *step.values()
+        # a clip or a penalty may return the parameter itself: a rule that reads one Variable as
+        # two inputs is not that of two
+        wiring = [inputs.index(v) for v in inputs]
+        key = type(optimizer), rate, *types, *wiring, *slots, *step.values()
         known = self._traced.setdefault(key, [])
         for traced in known:
             if traced.has_settings(vars(optimizer)):

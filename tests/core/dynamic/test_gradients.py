@@ -37,6 +37,24 @@ def test_a_parameter_is_trainable_or_not_by_line(trainable):
         assert z.gradient() == 9
 
 
+@pytest.mark.parametrize("trainable", [True, False])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_parameter_is_frozen_while_a_backward_pass_waits(trainable, rank, rng):
+    """The pass is computed as soon as the parameter is read anew, with what it was before."""
+    value = rng.random([3] * rank).astype(f32)
+    w, z = pd.Variable("w", data=value), pd.Variable("z", data=value)
+    w.trainable = trainable
+    with pd.guard():
+        pd.reduce_sum(w * w * z).backward()
+        w.trainable = not trainable
+        np.testing.assert_array_equal((w * f32(3)).numpy(), value * f32(3))
+        np.testing.assert_allclose(z.gradient(), value * value, rtol=1e-6)
+        if trainable:
+            np.testing.assert_allclose(w.gradient(), 2 * value * value, rtol=1e-6)
+        else:
+            assert w.gradient() is None
+
+
 def test_reads_before_and_after_an_update_have_gradients():
     for fused in (False, True):
         pd.reset()

@@ -193,6 +193,30 @@ def test_programs_in_any_order_have_their_own_values(matched):
     assert sum(matched) > 5
 
 
+# Ops without operands, with what NumPy makes of them.
+WITHOUT_OPERANDS = {
+    "ones": (lambda: pd.ones([3]), np.ones(3, np.float32)),
+    "zeros": (lambda: pd.zeros([]), np.zeros((), np.float32)),
+    "full": (lambda: pd.full([2, 3], 0.5), np.full((2, 3), 0.5, np.float32)),
+    "eye": (lambda: pd.eye(2), np.eye(2, dtype=np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_OPERANDS)
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_a_chain_may_begin_without_operands(name, calls, matched):
+    make, wanted = WITHOUT_OPERANDS[name]
+    for _ in range(calls):
+        wanted = np.tanh(wanted)
+    with pd.guard():
+        for _ in range(3):
+            y = make()
+            for _ in range(calls):
+                y = pd.tanh(y)
+            np.testing.assert_allclose(y.numpy(), wanted, rtol=1e-5)
+    assert any(matched)
+
+
 def test_old_graphs_and_layers_are_freed():
     freed = []
 

@@ -88,3 +88,21 @@ def test_the_rule_of_a_subclass_is_called_for_each_parameter():
         pd.eval(Named().minimize(pd.reduce_sum(a) + pd.reduce_sum(b)))
         np.testing.assert_array_equal([a.eval(), b.eval()], [[0.5, 0.5], [0.0, 0.0]])
     assert seen == ["a", "bb"]
+
+
+def parameter_itself(g, w):
+    return w
+
+
+@pytest.mark.parametrize("option", ["clip", "regularizer"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_gradient_that_is_the_parameter_is_told_apart(option, first):
+    """The rule of a parameter whose clip or penalty returns it reads one Variable twice."""
+    a, b = np.full(3, 2.0, np.float32), np.full(4, 5.0, np.float32)
+    with pd.fresh():
+        options = {"name": "a" if first else "z", option: parameter_itself}
+        own, other = pd.Variable(data=a, **options), pd.Variable("b", data=b)
+        cost = pd.reduce_sum(own * 3.0) + pd.reduce_sum(other * 7.0)
+        pd.eval(pd.MomentumOptimizer(0.1, 0.9).minimize(cost))
+        np.testing.assert_allclose(own.eval(), a - 0.1 * a, rtol=1e-6)
+        np.testing.assert_allclose(other.eval(), b - 0.7, rtol=1e-6)
