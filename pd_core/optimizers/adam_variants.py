@@ -91,7 +91,7 @@ class RAdamOptimizer(AdamOptimizer):
         rho = step["length"] / step["weight2"]
         is_rectified = rho > 5.0
         # the factor of steps that are not rectified is unused: any positive rho will do
-        rho = ops.where(is_rectified, rho, ops.cast(5.0, "float32"))
+        rho = ops.where(is_rectified, rho, ops.cast(5.0, rho.dtype))
         factor = (rho - 4.0) * (rho - 2.0) * (limit / ((limit - 4.0) * (limit - 2.0))) / rho
         adapted = ops.sqrt(factor * step["weight2"]) / (ops.sqrt(v) + self.epsilon)
         change = m * (1.0 / step["weight1"] * rate)

@@ -300,7 +300,8 @@ class Optimizer:
         """Whether slots or counters may have a name, as far as the class says."""
         if type(self).slots_of is not Optimizer.slots_of:
             return True
-        known = (*self.slots, *self.counters, "steps", "batches", "gradient", "scale", "good_steps")
+        known = (*self.slots, *self.counters, "steps", "schedule_steps", "batches", "gradient")
+        known = (*known, "scale", "good_steps")
         return name.rpartition("/")[2] in known
 
     def __copy__(self) -> Self:

@@ -5,7 +5,9 @@ Optimizers apply `clip` first, then `regularizer`; a variable's own replaces the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, Union
+from typing import Any, TypeVar, Union
+
+import numpy as np
 
 from .. import ops
 from ..graph.variable import Variable
@@ -89,9 +91,15 @@ class ClipGlobalNorm:
         self, pairs: Sequence[tuple[_Parameter, Variable]]
     ) -> list[tuple[_Parameter, Variable]]:
         """Return the (parameter, gradient) pairs with scaled gradients."""
-        squares = [ops.reduce_sum(ops.square(g)) for _, g in pairs]
+        dtypes = {g.dtype for _, g in pairs}
+        widest = np.result_type(*dtypes)
+        squares = [ops.cast(ops.reduce_sum(ops.square(g)), widest) for _, g in pairs]
         total = squares[0]
         for s in squares[1:]:
             total = total + s
-        factor = self.limit / ops.maximum(ops.sqrt(total), self.limit)
-        return [(w, g * factor) for w, g in pairs]
+        limit: Any = self.limit
+        if isinstance(limit, Variable):
+            limit = ops.cast(limit, widest)
+        factor = limit / ops.maximum(ops.sqrt(total), limit)
+        factors = {dtype: ops.cast(factor, dtype) for dtype in dtypes}
+        return [(w, g * factors[g.dtype]) for w, g in pairs]

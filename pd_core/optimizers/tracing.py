@@ -103,6 +103,7 @@ class Tracing:
         self.name = name or names().next(f"{self.kind()}_", "")
         self.group_rates: dict[Group, Rate] = {}  # of the update that is traced
         self._scaled: dict[Variable, Variable] = {}  # rates times the factor of all
+        self._cast: dict[tuple[Variable, np.dtype], Variable] = {}
 
     def kind(self) -> str:
         """Return the stem of automatic names."""
@@ -150,7 +151,7 @@ class Tracing:
 
     def assignments(self, pairs: Sequence[tuple[Variable, Gradient]]) -> list[Assignment]:
         """Return what a step with these gradients assigns."""
-        self._repetition = Repetition()
+        self._repetition, self._cast = Repetition(), {}
         rate, scheduled = self.scheduled()
         step, counted = self.counted()
         assignments = [*scheduled, *counted]
@@ -166,7 +167,8 @@ class Tracing:
         if not any(is_schedule(r) for r in (rate, *own.values())):
             self.group_rates = own
             return rate, []
-        steps = self.scalar("steps")
+        # a counter of the optimizer may have this name, and need not count by one
+        steps = self.scalar("schedule_steps" if "steps" in self.optimizer.counters else "steps")
         self.group_rates = {g: r(steps) if is_schedule(r) else r for g, r in own.items()}
         return rate(steps) if is_schedule(rate) else rate, [Assignment(steps, steps + 1.0)]
 
@@ -202,6 +204,7 @@ class Tracing:
         g = g if penalty is None else penalty(g, w)
         declared = optimizer.slots_of(parameter).items()
         slots = {name: self.slot(part, name, initial, dims) for name, (initial, dims) in declared}
+        step = {name: self.cast(v, w.dtype) for name, v in step.items()}
         new_w, new = self._repetition.changed(optimizer, w, g, slots, rate, step)
         self.check_names("rule", "slots", slots, new)
         values = [(w, new_w), *((slots[name], value) for name, value in new.items())]
@@ -248,15 +251,23 @@ class Tracing:
         """Return the learning rate of one parameter, a Variable where a number may change."""
         factor, scale = parameter.learning_rate, self.optimizer.rate_factor
         if isinstance(rate, Variable):
-            own, times = rate, factor
+            own, times = self.cast(rate, parameter.dtype), factor
         else:
             settings, times = self.optimizer.settings, 1.0
             own = settings.number(place, rate, parameter.dtype, self.name, factor)
         if scale is not None:
             if own not in self._scaled:
-                self._scaled[own] = own * scale
+                self._scaled[own] = own * self.cast(scale, own.dtype)
             own = self._scaled[own]
         return own if times == 1.0 else own * times
+
+    def cast(self, v: Variable, dtype: np.dtype) -> Variable:
+        """Return a rate or a counter in the dtype of a parameter, the same one for all of it."""
+        if v.dtype == dtype:
+            return v
+        if (v, dtype) not in self._cast:
+            self._cast[v, dtype] = ops.cast(v, dtype)
+        return self._cast[v, dtype]
 
     def slot(
         self,
