@@ -121,12 +121,12 @@ class Inference:
         """Return a field of all outputs, the rows of several outputs concatenated.
 
         `field` is a name or several; several give a list. With flatten_result=False the result is
-        a list with one array per output.
+        a list with one array per output. A reader without batches gives an empty list.
         """
         names = _field_names(field)
         results = list(self.iter_infer_field(field=names, input=input, **kwargs))
         if not results:
-            raise ValueError("infer: the reader gave no batches")
+            return []
         count = len(self._outputs)  # results per batch
         columns = [
             [_of_batches(name, [result[i] for result in results[k::count]]) for k in range(count)]
@@ -143,7 +143,7 @@ class Inference:
 def infer(output_layer, parameters, input, feeding=None, field="value"):
     """Compute the outputs of some layers for a list of samples, each a tuple, as one batch.
 
-    The input may also be a reader of such lists.
+    The input may also be a reader of such lists; one without batches gives an empty list.
     """
     inference = Inference(output_layer=output_layer, parameters=parameters)
     return inference.infer(field=field, input=input, feeding=feeding)

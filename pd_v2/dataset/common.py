@@ -18,6 +18,7 @@ from pd_core.training.positions import rereadable
 from pd_v2 import pickles
 from pd_v2.dataset.transfer import md5file, transfer
 from pd_v2.dataset.trust import trusted
+from pd_v2.files import given
 from pd_v2.reader import shuffling
 from pd_v2.reader.protocol import require_reader
 from pd_v2.recordio.chunks import write_records
@@ -161,7 +162,7 @@ def split(reader, line_count, suffix="%05d.pickle", dumper=pickle.dump):
     for number, samples in enumerate(_blocks("split", reader(), line_count)):
         if samples:
             with atomic_write(suffix % number) as file:
-                dumper(samples, file)
+                dumper(samples, given.file_of(file, "w"))
 
 
 def convert(output_path, reader, line_count, name_prefix):
@@ -197,8 +198,7 @@ def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=None, 
     class, and unpickling runs code that a file names, as does a `loader` that unpickles: only for
     files you made yourself.
     """
-    loader = functools.partial(_load_samples, trusted=trusted) if loader is None else loader
-    if not callable(loader):
+    if not callable(loader) and loader is not None:
         raise TypeError(f"cluster_files_reader: loader must be a function, got {loader!r}")
     if not 0 <= trainer_id < trainer_count:
         raise ValueError(
@@ -210,7 +210,10 @@ def cluster_files_reader(files_pattern, trainer_count, trainer_id, loader=None, 
         for name in names[trainer_id::trainer_count]:
             _log.info("append file: %s", name)
             with open(name, "rb") as file:
-                yield from loader(file)
+                if loader is None:
+                    yield from _load_samples(file, trusted)
+                else:
+                    yield from loader(given.file_of(file, "r"))
 
     return rereadable(samples, draws=True)  # the loader may
 

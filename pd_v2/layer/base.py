@@ -29,6 +29,19 @@ from ..formats.parameter_file import check_name
 from ..formats.proto import LayerConfig, ParameterConfig
 from ..unfit import warn_at_line
 
+# Types of layers whose code of 2017 neither dropped nor clipped their output. They may get options
+# from an attribute object that other layers share, and record them without an effect.
+_KEEPS_OUTPUT = {
+    "bilinear_interp", "blockexpand", "clip", "conv_shift", "convex_comb", "cos", "cos_vm", "crf",
+    "crf_decoding", "crop", "ctc", "dot_prod", "eos_id", "expand", "gated_recurrent", "get_output",
+    "gru_step", "hsigmoid", "huber_classification", "huber_regression", "interpolation",
+    "l2_distance", "lambda_cost", "lstm_step", "maxid", "maxout", "multi-class-cross-entropy",
+    "multi_binary_label_cross_entropy", "multi_class_cross_entropy_with_selfnorm", "nce", "norm",
+    "out_prod", "pad", "pool", "power", "prelu", "rank-cost", "recurrent", "rotate", "row_l2_norm",
+    "sampling_id", "scaling", "slope_intercept", "smooth_l1", "spp", "square_error", "sum_cost",
+    "sum_to_one_norm", "trans", "warp_ctc",
+}  # fmt: skip
+
 
 @dataclass
 class Parameter:
@@ -410,7 +423,7 @@ def _finish(y, scope, parents, values, layer_type):
     act, extra = values.get("act"), values.get("layer_attr")
     if act is not None and not scope.acted:
         y = _activated(act, _rows(y) if act.over_row else y, scope)
-    if extra is not None:
+    if extra is not None and scope.config.type not in _KEEPS_OUTPUT:
         y = _clipped(_dropped(y, extra, act), extra)
     rows = _rows(y) if y.rank > 1 else y
     size = rows.dims[1] if scope.size is None else scope.size

@@ -8,8 +8,11 @@ from ..config_base import Layer
 from .base import layer
 from .mixed import dotmul_operator, full_matrix_projection, identity_projection, mixed
 
+# Options that cells took until July 2017, and that have never had an effect on them.
+_RECORDED = ("drop_rate", "error_clipping_threshold")
 
-@layer("lstmemory", "lstmemory", Tanh)
+
+@layer("lstmemory", "lstmemory", Tanh, supports=("drop_rate",))
 def lstmemory(
     scope,
     input,
@@ -27,7 +30,8 @@ def lstmemory(
 
     The input is already multiplied by its weights and 4 `size` wide. The bias [1, 7 size] holds
     the biases of the four parts, then the peephole weights of the three gates. `act` applies to
-    the candidate, `state_act` to the cell before the output gate.
+    the candidate, `state_act` to the cell before the output gate. A `drop_rate` drops elements of
+    the result, not of the state.
     """
     n = _share(input, size, 4)
     act, gate_act, state_act = _cell_activations(scope, act, gate_act, state_act)
@@ -44,7 +48,7 @@ def lstmemory(
     return _scan(scope, step, 2, n, _plus(input, bias), reverse, bounded)
 
 
-@layer("gated_recurrent", "gru", Tanh)
+@layer("gated_recurrent", "gru", Tanh, supports=_RECORDED[:1])
 def grumemory(
     scope,
     input,
@@ -59,7 +63,8 @@ def grumemory(
 ):
     """GRU over sequences of rows [update gate, reset gate, candidate].
 
-    The input is already multiplied by its weights and 3 `size` wide.
+    The input is already multiplied by its weights and 3 `size` wide. As in 2017 a `drop_rate` is
+    recorded and has no effect.
     """
     n = _share(input, size, 3)
     act, gate_act = _cell_activations(scope, act, gate_act)
@@ -97,7 +102,14 @@ def recurrent(
     return _scan(scope, step, 1, input.size, _plus(input, bias), reverse, act.bounded)
 
 
-@layer("lstm_step", "lstm_step", Tanh, inputs=("input", "state"), rows=("input", "state"))
+@layer(
+    "lstm_step",
+    "lstm_step",
+    Tanh,
+    inputs=("input", "state"),
+    supports=_RECORDED,
+    rows=("input", "state"),
+)
 def lstm_step(
     scope,
     input,

@@ -8,6 +8,8 @@ import types
 
 import numpy as np
 
+from pd_v2.files import given
+
 STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
 
 # Identifies the Python for which `startup.sitecustomize` is active.
@@ -20,9 +22,15 @@ _state = types.SimpleNamespace(
 
 
 def configure_for(program):
-    """Set how numbers are printed, lines read and processes started for a Python 2 Program."""
+    """Set up the process for a Python 2 Program: how it prints numbers, reads lines, starts others.
+
+    And the files that its functions are given.
+    """
     if not program.is_python2:
         return
+    from pd_v2.python2.shims.files import File  # the shims import this module
+
+    given.wrap_by(File.wrap)
     np.set_printoptions(legacy="1.13")  # the format of arrays and scalars in 2017
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(newline="\n")  # no newline translation

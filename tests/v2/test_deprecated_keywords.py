@@ -136,8 +136,7 @@ def test_each_output_is_joined_over_the_batches(line):
 
 
 def test_a_reader_without_batches(line):
-    with pytest.raises(ValueError, match="infer: the reader gave no batches"):
-        paddle.infer(output=line[0], parameters=line[2], reader=lambda: iter([]))
+    assert paddle.infer(output=line[0], parameters=line[2], reader=lambda: iter([])) == []
 
 
 def test_inference_took_the_output_first(line):

@@ -4,7 +4,7 @@ import functools
 import types
 
 from pd_v2.python2.shims.files import raw_stream
-from pd_v2.python2.shims.text import as_bytes
+from pd_v2.python2.shims.text import as_binary, as_bytes
 from pd_v2.python2.shims.views import overrides
 
 
@@ -97,3 +97,17 @@ def _image(image):
         "fromstring": image.frombytes,
         "open": open_image,
     }
+
+
+@overrides("recordio", "pd_v2.recordio.package")
+def _recordio(recordio):
+    class reader(recordio.reader):
+        """Reader of records that are strings of Python 2."""
+
+        def read(self):
+            return as_binary(super().read())
+
+        def __iter__(self):
+            return iter(self.read, None)
+
+    return {"reader": reader}

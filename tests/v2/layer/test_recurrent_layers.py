@@ -257,6 +257,49 @@ def test_ended_sequences_do_not_overflow(rng):
     assert value.sum() == 1 and slope == 0
 
 
+# ---- dropout; LstmLayer.cpp applied it to the whole result, GatedRecurrentLayer.cpp did not
+
+
+def plain_and_dropped(function, width, rate):
+    """Two layers of the same parameters, the second with a drop rate, and the rows of x."""
+    x = L.data(name="x", type=T.dense_vector_sequence(width))
+    shared = {"param_attr": Param(name="w"), "bias_attr": Param(name="b")}
+    return [function(x, layer_attr=e, **shared) for e in (None, Extra(drop_rate=rate))]
+
+
+def test_the_result_of_an_lstm_is_dropped_and_not_its_state(rng):
+    layers = plain_and_dropped(L.lstmemory, 8, 0.25)
+    assert layers[1].config.drop_rate == 0.25
+    filled(layers, rng)
+    fed = feeds(rng, 8, [30, 10])
+    whole, scaled = pd.eval(layers, fed)
+    np.testing.assert_allclose(scaled, 0.75 * whole, rtol=1e-6)
+    whole, masked = pd.eval(layers, fed, training=True)
+    np.testing.assert_array_equal(masked, np.where(masked == 0, 0, whole))
+    assert 0.5 < (masked != 0).mean() < 0.95
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_gru_records_a_rate_that_has_no_effect(training, rng):
+    layers = plain_and_dropped(L.grumemory, 9, 0.5)
+    assert layers[1].config.drop_rate == 0.5
+    filled(layers, rng)
+    np.testing.assert_array_equal(*pd.eval(layers, feeds(rng, 9, [3, 2]), training=training))
+
+
+def test_an_option_marked_by_another_layer_has_no_effect(rng):
+    x = L.data(name="x", type=T.dense_vector_sequence(3))
+    extra = Extra(drop_rate=0.5, error_clipping_threshold=1e-3)
+    L.fc(x, size=3, layer_attr=extra)
+    shared = {"param_attr": Param(name="w"), "bias_attr": False}
+    plain, marked = (L.recurrent(x, layer_attr=e, **shared) for e in (None, extra))
+    filled([plain, marked], rng)
+    slopes = [pd.gradients(pd.reduce_sum(y), [x])[0] for y in (plain, marked)]
+    fed = feeds(rng, 3, [3, 2])
+    for pair in ([plain, marked], slopes):
+        np.testing.assert_array_equal(*pd.eval(pair, fed, training=True))
+
+
 # ---- what they record
 
 
@@ -317,7 +360,7 @@ def sequence(width):
             "a cell's activation is .*, not 'tanh'",
         ),
         (
-            lambda: L.grumemory(sequence(9), layer_attr=Extra(drop_rate=0.5)),
+            lambda: L.recurrent(sequence(9), layer_attr=Extra(drop_rate=0.5)),
             NotImplementedError,
             "does not support drop_rate",
         ),

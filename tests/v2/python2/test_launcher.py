@@ -355,3 +355,59 @@ def test_files_named_like_modules_of_the_launcher(launch):
     }
     ours = launch(files)
     assert (ours.stdout, ours.stderr) == ("0 1 2 0\n", "")
+
+
+_SPLIT = """\
+import csv, json
+import cPickle
+import numpy as np
+from paddle.v2.dataset import common
+def samples():
+    for i in range(3):
+        yield i, 'w%d' % i
+def write(rows, f):
+    for row in rows:
+        print >>f, '%d %s' % row
+def read(f):
+    for line in f:
+        yield line.split()
+for name, dumper, loader in [
+        ('text', write, read),
+        ('json', json.dump, json.load),
+        ('pickle', cPickle.dump, cPickle.load),
+        ('csv', lambda rows, f: csv.writer(f).writerows(rows), csv.reader),
+        ('npy', lambda rows, f: np.save(f, [n for n, _ in rows]), lambda f: np.load(f).tolist())]:
+    common.split(samples, 1, name + '-%d', dumper=dumper)
+    print list(common.cluster_files_reader(name + '-*', 1, 0, loader=loader)())
+"""
+
+_SPLIT_PRINTS = """\
+[['0', 'w0'], ['1', 'w1'], ['2', 'w2']]
+[[0, 'w0'], [1, 'w1'], [2, 'w2']]
+[(0, 'w0'), (1, 'w1'), (2, 'w2')]
+[['0', 'w0'], ['1', 'w1'], ['2', 'w2']]
+[0, 1, 2]
+"""
+
+
+def test_functions_are_given_files_that_take_any_string(launch):
+    done = launch({"script.py": _SPLIT})
+    assert done.stdout == _SPLIT_PRINTS, done.stderr
+
+
+_RECORDS = """\
+import recordio
+w = recordio.writer('records')
+w.write('a\\tb\\n')
+w.write('c\\xff')
+w.close()
+r = recordio.reader('records')
+x = r.read()
+print x.strip().split('\\t'), x == 'a\\tb\\n', x[0], x.startswith('a'), isinstance(x, basestring)
+print r.read() == 'c\\xff', r.read(), [len(x) for x in recordio.reader('records')]
+"""
+
+
+def test_records_are_strings(launch):
+    done = launch({"script.py": _RECORDS})
+    assert done.stdout == "['a', 'b'] True a True True\nTrue None [4, 2]\n", done.stderr
