@@ -9,13 +9,13 @@ from .collectives import (
 from .device import DeviceExchange, use_device_exchange
 from .empty import empty_step
 from .process import (
-    barrier, init, is_initialized, is_launched, rank, reduction, shutdown, world_size,
+    barrier, init, is_initialized, is_launched, local_steps, rank, reduction, shutdown, world_size,
 )
 from .table import ShardedTable
 
 __all__ = [
     "DeviceExchange", "ShardedTable", "allgather", "allreduce", "average_parameters", "barrier",
-    "broadcast", "compare", "empty_step", "init", "is_initialized", "is_launched", "no_sync",
-    "rank", "reduction", "restore", "set_batch_size", "shutdown", "state", "use_device_exchange",
-    "world_size",
+    "broadcast", "compare", "empty_step", "init", "is_initialized", "is_launched", "local_steps",
+    "no_sync", "rank", "reduction", "restore", "set_batch_size", "shutdown", "state",
+    "use_device_exchange", "world_size",
 ]

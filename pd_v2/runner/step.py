@@ -10,7 +10,6 @@ import pd_core as pd
 from pd_core.distributed.alone import add_participant, call
 from pd_core.distributed.empty import update_without_batch
 from pd_core.distributed.lookups import look_up
-from pd_core.distributed.process import local_steps
 from pd_core.run.states import array, by_name, entries, integer, maybe, text
 from pd_core.training.precision import Precision
 from pd_core.training.ranks import job
@@ -107,7 +106,7 @@ class NetworkStep:
         outer = [x for x in topology.costs if x.within is None]
         self._reading = [*topology.layers, *outer] if self.tables else []
         names = ", ".join(table.name for table in self.tables)
-        if self.tables and local_steps() > 1:
+        if self.tables and pd.distributed.local_steps() > 1:
             raise pd.GraphError(
                 f"SGD: local steps: the rows of {quoted([t.name for t in self.tables])} are spread "
                 "over the ranks, and their gradients travel in every step\n"

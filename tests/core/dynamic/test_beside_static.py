@@ -45,7 +45,7 @@ def test_recorded_reads_keep_the_values_before_repeated_steps(row_sparse):
     assert not np.array_equal(values[0][0], w.val()) and table.val()[0, 0] < 0
 
 
-def test_pending_assignments_are_stored_before_a_repeated_evaluation():
+def test_assignments_are_stored_before_a_repeated_evaluation():
     x, w, cost, _ = network()
     with pd.guard():
         for k in range(1, 4):
@@ -53,7 +53,7 @@ def test_pending_assignments_are_stored_before_a_repeated_evaluation():
             assert pd.eval(cost, {x: X}) == pytest.approx(3 * k**2 * (3**2 + 7**2))
 
 
-def test_a_waiting_backward_pass_reads_the_values_before_a_repeated_step():
+def test_a_waiting_backward_pass_reads_the_values_before():
     x, w, _, step = network()
     grads = []
     with pd.guard():
