@@ -76,7 +76,9 @@ def side_by_side(train, test, steps, dynamic=False):
         pooled = pd.pool2d(pd.conv2d(planes, 8, 5, act="relu", W="W", B="b"), 2)
         networks = {
             "perceptron": pd.softmax(hidden, size=10, W="W2", B="b2"),
-            "convolutional": pd.softmax(pd.reshape(pooled, [-1, 8 * 12 * 12]), 10, W="W3", B="b3"),
+            "convolutional": pd.softmax(
+                pd.reshape(pooled, [-1, 8 * 12 * 12]), size=10, W="W3", B="b3"
+            ),
         }
         costs = {k: pd.reduce_mean(pd.cross_entropy(p, label)) for k, p in networks.items()}
         errors = {k: pd.classification_error(p, label) for k, p in networks.items()}

@@ -45,7 +45,7 @@ def test_classify(rng):
     """Exclusive or, which no line separates."""
     points, labels = np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([[0], [1], [1], [0]])
     x, label = pd.Variable([None, 2]), pd.Variable([None, 1], dtype="int64")
-    p = pd.softmax(pd.fc(x, 8, act="tanh"), 2)
+    p = pd.softmax(pd.fc(x, 8, act="tanh"), size=2)
     cost = pd.reduce_mean(pd.cross_entropy(p, label))
     step = pd.AdamOptimizer(0.05).minimize(cost)
     for _ in range(200):

@@ -169,7 +169,7 @@ HOW = {
     **dict.fromkeys([f"max_pool{n}d_with_indices" for n in (1, 2, 3)], _PLACES),
     "multi_head_attention_forward": "`pd.layer.multi_head_attention`",
     "pdist": "`pd.norm(pd.unsqueeze(x, 1) - x, axis=[2])`",
-    "pixel_unshuffle": "`pd.space_to_depth`",
+    "pixel_unshuffle": "`pd.unfold(x, block, strides=block)`, reshaped",
     "relu_": "`pd.relu`",
     "selu_": "`pd.selu`",
     **dict.fromkeys(("upsample", "upsample_bilinear", "upsample_nearest"), _UPSAMPLE),

@@ -121,6 +121,15 @@ class Operators:
         return provided["reshape"](self, shape[0] if len(shape) == 1 else list(shape))
 
     def transpose(self, *order: Any) -> "Variable":
-        """Return `pd.transpose` of it; the axes are one argument, several or none."""
+        """Return `pd.transpose` of it; the axes are one argument, several or none.
+
+        Raises:
+            TypeError: two axes are given one by one and change nothing, as only an exchange would.
+        """
         single = len(order) == 1 and not isinstance(order[0], int)
+        if order in ((0, 1), (-2, -1)):
+            raise TypeError(
+                "transpose: takes the new order of all axes, and "
+                f"{order} changes nothing; x.T and x.mT exchange two, or pd.swap_axes(x, a, b)"
+            )
         return provided["transpose"](self, (order[0] if single else list(order)) or None)

@@ -68,7 +68,7 @@ def fc(
 @op
 @whole
 def softmax(
-    x: Operand, size: int | None = None, axis: int = -1, W: Parameter = None, B: Bias = None
+    x: Operand, axis: int = -1, *, size: int | None = None, W: Parameter = None, B: Bias = None
 ) -> Variable:
     """Softmax along an axis; with `size`, two or more, of a fully connected layer.
 
@@ -82,8 +82,14 @@ def softmax(
         Of the shape of x, or [..., size].
 
     Raises:
-        ShapeError: the size is below 2, or n is not known.
+        ShapeError: the size is below 2, n is not known, or there is no such axis.
     """
+    x = constant(x)
+    if size is None and not -x.rank <= axis < max(x.rank, 1):
+        raise ShapeError(
+            f"no axis {axis} in {x!r}\n"
+            f"  hint: softmax(x, size={axis}) is that of a fully connected layer"
+        )
     if size is not None and size < 2:
         raise ShapeError(
             f"size is the number of classes of a fully connected layer, not {size}\n"

@@ -91,7 +91,8 @@ def instance_norm(
     x = constant(x)
     shape, name = [_channels(x)], layer_name("instance_norm_", scale)
     a = _vector(scale, f"{name}.scale", shape, 1.0)
-    return ops.instance_norm(x, a, _vector(bias, f"{name}.bias", shape, 0.0), epsilon)
+    b = _vector(bias, f"{name}.bias", shape, 0.0)
+    return ops.instance_norm(x, scale=a, shift=b, epsilon=epsilon)
 
 
 def _channels(x):

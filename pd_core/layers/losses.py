@@ -65,6 +65,7 @@ class SoftmaxCrossEntropy(_Loss):
     def __init__(
         self,
         weight: Operand | None = None,
+        *,
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
         reduction: Reduction = "mean",
@@ -92,6 +93,7 @@ class NLL(_Loss):
     def __init__(
         self,
         weight: Operand | None = None,
+        *,
         ignore_index: int | None = None,
         reduction: Reduction = "mean",
         axis: int = -1,

@@ -5,6 +5,7 @@
 
 from ..graph.errors import ShapeError
 from ..graph.initializers import Initial, initializer
+from ..graph.site import warn
 from ..graph.variable import Operand, Variable, constant
 from . import functional
 from .functional_conv import INPUTS
@@ -61,6 +62,13 @@ class _BatchNorm(_Norm):
         name: str | None = None,
     ) -> None:
         super().__init__(epsilon, affine, scale_init, bias_init, name)
+        if 0 < momentum < 0.5:
+            warn(
+                UserWarning(
+                    f"{type(self).__name__}: momentum={momentum} is what is kept of the moving "
+                    f"statistics; PyTorch's momentum={momentum} is {1 - momentum:g} here"
+                )
+            )
         self.momentum = momentum
 
     def forward(self, x: Operand) -> Variable:

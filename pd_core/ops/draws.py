@@ -79,7 +79,7 @@ def categorical(logits: Operand) -> Variable:
 
 
 @op
-def multinomial(probability: Operand, count: int, replacement: bool = True) -> Variable:
+def multinomial(probability: Operand, count: int, *, replacement: bool) -> Variable:
     """Draw `count` classes from each distribution [..., C]: int64 [..., count].
 
     Rows hold probabilities or other weights, not negative, of any positive sum. Without

@@ -12,6 +12,7 @@ from . import math as m
 from .activation import softplus
 from .gather import gather, gather_elements, within
 from .reduce import arg_max, log_softmax, reduce_mean, reduce_sum
+from .scores import are_scores, warn_of_scores
 from .shape import arange, expand, ones_like, reshape, size_of, squeeze, unsqueeze
 
 
@@ -23,7 +24,8 @@ def cross_entropy(probability: Operand, label: Operand, axis: int = -1) -> Varia
     on a GPU.
     For p = softmax(z) the loss and its gradient are computed in log space, from z, so that p may
     underflow. For higher derivatives where it does, use `softmax_cross_entropy`, which also says
-    what `axis` is.
+    what `axis` is. That is the loss of scores, too (PyTorch's `cross_entropy`): here they would
+    have the loss NaN or below 0, and those that come from a layer are warned of.
 
     Args:
         probability: floats [N, C]; with another `axis`, that of the classes.
@@ -37,6 +39,7 @@ def cross_entropy(probability: Operand, label: Operand, axis: int = -1) -> Varia
         ShapeError: the labels do not fit the rows.
     """
     index, axis = _labels(probability, label, axis)
+    warn_of_scores("cross_entropy", constant(probability), "softmax_cross_entropy")
     return _negative_log_likelihood(log_probability(probability), index, axis)
 
 
@@ -74,12 +77,17 @@ def softmax_cross_entropy(
         GraphError: label_smoothing is outside [0, 1], or ignore_index is given with probabilities.
         DTypeError: the labels are no integers.
         ShapeError: labels or weights do not fit the logits.
+        ValueError: the target is the scores of a layer, which come first.
     """
     if not 0 <= label_smoothing <= 1:
         raise GraphError(f"label_smoothing is within [0, 1], not {label_smoothing}")
     log_p, target = log_softmax(logits, axis), constant(label)
     weight = None if weight is None else m.cast(weight, log_p.dtype)
     soft = target.dtype.kind == "f" and not differ(target, log_p)
+    if soft and are_scores(target):
+        raise ValueError(
+            "softmax_cross_entropy: the scores come first, and the label is the scores of a layer"
+        )
     if soft and ignore_index is not None:
         raise GraphError("ignore_index is for labels, not for probabilities")
     if soft:
@@ -258,6 +266,7 @@ def binary_cross_entropy(probability: Operand, target: Operand) -> Variable:
         ShapeError: the shapes differ.
     """
     probability, target = pair(probability, target)
+    warn_of_scores("binary_cross_entropy", probability, "sigmoid_cross_entropy")
     dims = broadcast_dims(probability.dims, target.dims)
     if dims is None:
         raise ShapeError(f"{describe(probability)} against {describe(target)}")
@@ -306,8 +315,13 @@ def sigmoid_cross_entropy(logits: Operand, target: Operand) -> Variable:
 
     Raises:
         ShapeError: the shapes differ.
+        ValueError: the target is the scores of a layer, which come first.
     """
     logits, target = pair(logits, target)
+    if are_scores(target):
+        raise ValueError(
+            "sigmoid_cross_entropy: the scores come first, and the target is the scores of a layer"
+        )
     return softplus(logits) - logits * target
 
 

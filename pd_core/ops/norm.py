@@ -53,9 +53,16 @@ def batch_norm(
     Raises:
         ShapeError: C is not known, or an argument has not C elements.
         TypeError: mean or variance is not a persistent Variable.
+        ValueError: mean and variance are trained, and scale and shift are not: they are in each
+            other's place.
     """
     x = constant(x)
     _check_channels(x, scale, shift, mean, variance)
+    if _is_moving(scale, shift) and _is_trained(mean, variance):
+        raise ValueError(
+            "batch_norm: the arguments are x, scale, shift, mean, variance; mean and variance are "
+            f"trained, and scale and shift not: {mean!r}, {variance!r}, {scale!r}, {shift!r}"
+        )
     channels = x.dims[1]
     column = [1, channels] + [1] * (x.rank - 2)
 
@@ -83,6 +90,14 @@ def batch_norm(
         ]
     effects = list(zip((mean, variance), moved, strict=True))
     return mode_switch(batch, batch if use_global_stats is False else stored, effects)
+
+
+def _is_moving(*statistics):
+    return all(isinstance(v, Variable) and v.is_persistent and not v.trainable for v in statistics)
+
+
+def _is_trained(*factors):
+    return all(isinstance(v, Variable) and v.is_persistent and v.trainable for v in factors)
 
 
 @op
@@ -201,7 +216,11 @@ def _grouped(x, groups):
 
 @op
 def instance_norm(
-    x: Operand, scale: Operand | None = None, shift: Operand | None = None, epsilon: float = 1e-5
+    x: Operand,
+    *,
+    scale: Operand | None = None,
+    shift: Operand | None = None,
+    epsilon: float = 1e-5,
 ) -> Variable:
     """Normalisation of each channel of each image of x [N, C, ...] (Ulyanov et al. 2016).
 

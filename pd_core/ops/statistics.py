@@ -59,7 +59,7 @@ def logsumexp(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> V
 
 @op
 def var(
-    x: Operand, axis: Axes | None = None, keep_dim: bool = False, correction: float = 1.0
+    x: Operand, axis: Axes | None = None, *, keep_dim: bool = False, correction: float = 1.0
 ) -> Variable:
     """Variance over axes, all of them if None: sum (x - mean)^2 / (n - correction).
 
@@ -86,7 +86,7 @@ def var(
 
 @op
 def std(
-    x: Operand, axis: Axes | None = None, keep_dim: bool = False, correction: float = 1.0
+    x: Operand, axis: Axes | None = None, *, keep_dim: bool = False, correction: float = 1.0
 ) -> Variable:
     """Standard deviation over axes, the square root of `var`; the derivative at 0 is 0.
 
@@ -102,7 +102,7 @@ def std(
         DTypeError: x is no float.
         ShapeError: x has no such axis.
     """
-    return _root(var(_floats(x), axis, keep_dim, correction))
+    return _root(var(_floats(x), axis, keep_dim=keep_dim, correction=correction))
 
 
 @op

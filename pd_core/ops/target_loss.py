@@ -48,7 +48,7 @@ def hinge_loss(score: Operand, label: Operand, margin: float = 1.0) -> Variable:
 
 @op
 def poisson_nll_loss(
-    x: Operand, target: Operand, log_input: bool = True, epsilon: float = 1e-8
+    x: Operand, target: Operand, log_input: bool = True, *, epsilon: float = 1e-8
 ) -> Variable:
     """Negative log-likelihood of counts under Poisson distributions, elementwise, PyTorch's.
 
@@ -73,7 +73,7 @@ def poisson_nll_loss(
 
 @op
 def gaussian_nll_loss(
-    mean: Operand, target: Operand, variance: Operand, epsilon: float = 1e-6
+    mean: Operand, target: Operand, variance: Operand, *, epsilon: float = 1e-6
 ) -> Variable:
     """Negative log-likelihood under normal distributions, elementwise (Nix & Weigend 1994).
 

@@ -1,6 +1,6 @@
 """AdaFactor, whose state is much smaller than its parameters."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from .. import ops
 from ..graph.errors import GraphError
@@ -36,6 +36,7 @@ class AdaFactorOptimizer(Optimizer):
 
     learning_rate: LearningRate = 0.01
     beta2_decay: float = -0.8
+    _: KW_ONLY
     least_scale: float = 1e-3
     clip_threshold: float = 1.0
     weight_decay: float = 0.0

@@ -98,6 +98,7 @@ class AdaGradOptimizer(Optimizer):
     """
 
     learning_rate: LearningRate = 0.01
+    _: KW_ONLY
     epsilon: float = 1e-6
 
     slots = {"squares": 0.0}
@@ -148,6 +149,7 @@ class RMSPropOptimizer(Optimizer):
 
     learning_rate: LearningRate = 0.01
     decay: float = 0.99
+    _: KW_ONLY
     epsilon: float = 1e-8
     momentum: float = 0.0
     centered: bool = False

@@ -6,7 +6,7 @@ number of steps that the optimizer has made before this one.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from .. import ops
@@ -32,6 +32,7 @@ class ExponentialDecay:
 
     rate: float
     decay: float
+    _: KW_ONLY
     every: float = 1.0
     staircase: bool = False
 
@@ -53,6 +54,7 @@ class InverseTimeDecay:
 
     rate: float
     decay: float
+    _: KW_ONLY
     power: float = 1.0
 
     def __call__(self, t: Variable) -> Variable:
@@ -92,6 +94,7 @@ class CosineDecay:
 
     rate: float
     steps: float
+    _: KW_ONLY
     end: float = 0.0
 
     def __call__(self, t: Variable) -> Variable:
@@ -167,6 +170,7 @@ class CosineRestarts:
     rate: float
     steps: int
     factor: int = 1
+    _: KW_ONLY
     end: float = 0.0
 
     def __post_init__(self) -> None:

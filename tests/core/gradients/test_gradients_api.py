@@ -71,7 +71,7 @@ def test_against_differences_through_a_network(rng):
     label = np.array([[0], [2], [1]])
     h = pd.conv2d(image, 4, 3, act="tanh")
     h = pd.reshape(pd.pool2d(h, 2, pool_type="avg"), [3, -1])
-    cost = pd.reduce_mean(pd.cross_entropy(pd.softmax(pd.fc(h, 5, act="sigmoid"), 3), label))
+    cost = pd.reduce_mean(pd.cross_entropy(pd.softmax(pd.fc(h, 5, act="sigmoid"), size=3), label))
     variables = pd.trainable_variables()
     found = pd.eval(pd.gradients(cost, variables))
     for v, g in zip(variables, found, strict=True):

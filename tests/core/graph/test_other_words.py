@@ -59,7 +59,7 @@ KERAS_METHODS = words("""
 KERAS_ARGUMENTS = words("""
     activation beta_1 beta_2 bias_initializer clipnorm data_format decay_rate dilation_rate
     global_clipnorm input_dim input_shape keepdims kernel_initializer kernel_size num_heads
-    output_dim output_size pool_size return_sequences strides units use_bias workers
+    output_dim output_size pool_size return_sequences strides training units use_bias workers
 """)
 # what people type who remember a part of a name
 PARTS = ["BatchNorm", "DataParallel", "absolute"]

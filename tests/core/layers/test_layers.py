@@ -34,7 +34,7 @@ def test_shape_known_on_every_line():
 
 def test_the_batch_goes_through_to_the_cost():
     x, label = pd.Variable([None, 4]), pd.Variable([None, 1], dtype="int64")
-    p = pd.softmax(pd.fc(x, 8, act="relu"), 3)
+    p = pd.softmax(pd.fc(x, 8, act="relu"), size=3)
     cost = pd.cross_entropy(p, label)
     assert (p.shape, p.dtype) == ((None, 3), f32)
     assert cost.shape == (None, 1)
@@ -69,9 +69,14 @@ def test_layers_create_parameters_ops_do_not():
 
 @pytest.mark.parametrize("axis", [1, 0, -1])
 def test_an_axis_is_no_number_of_classes(axis):
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    a, b = pd.eval([pd.softmax(x, axis), pd.softmax(x, axis=axis)])
+    np.testing.assert_array_equal(a, b)
     hint = rf"softmax: size is the number .* not {axis}\n  hint: softmax\(x, axis={axis}\)"
     with pytest.raises(pd.ShapeError, match=hint):
-        pd.softmax(pd.Variable([2, 3]), axis)
+        pd.softmax(pd.Variable([2, 3]), size=axis)
+    with pytest.raises(pd.ShapeError, match=r"no axis 10 .*\n  hint: softmax\(x, size=10\)"):
+        pd.softmax(pd.Variable([2, 3]), 10)
 
 
 def test_a_layer_has_units():

@@ -210,7 +210,7 @@ def test_targets_that_hold_probabilities(reduction, rng):
         options = {"weight": x.new_tensor(WEIGHT), "label_smoothing": 0.1}
         return functional().cross_entropy(x, target, reduction=reduction, **options)
 
-    ours = pd.nn.SoftmaxCrossEntropy(WEIGHT, None, 0.1, reduction, axis=1)
+    ours = pd.nn.SoftmaxCrossEntropy(WEIGHT, label_smoothing=0.1, reduction=reduction, axis=1)
     x = rng.standard_normal((2, C, 3)).astype("float32")
     compared(ours, theirs, x, target, reduction)
 

@@ -182,7 +182,7 @@ CASES = [
     ),
     case(
         "multinomial",
-        lambda p: ops.multinomial(p, 5),
+        lambda p: ops.multinomial(p, 5, replacement=True),
         lambda p: _inverted(p, stream("uniform_random_0", (*p.shape[:-1], 5))),
         [between(0.1, 1, 2, 3, 4)],
         smooth=False,

@@ -14,7 +14,7 @@ def test_frequencies():
     pd.reset(seed=1)
     each, rest, integers, times = pd.eval(
         [
-            pd.multinomial(p, 20000),
+            pd.multinomial(p, 20000, replacement=True),
             pd.multinomial(np.repeat(WEIGHTS, 4000, 0), 3, replacement=False),
             pd.randint([20000], -1, 3),
             pd.exponential_random([20000], 0.5),
@@ -45,7 +45,13 @@ def test_categorical_never_draws_a_masked_class():
 def test_draws_follow_the_seed():
     def draws():
         pd.reset(seed=7)
-        return pd.eval([pd.permutation(20), pd.multinomial(WEIGHTS, 20), pd.randint([20], 0, 99)])
+        return pd.eval(
+            [
+                pd.permutation(20),
+                pd.multinomial(WEIGHTS, 20, replacement=True),
+                pd.randint([20], 0, 99),
+            ]
+        )
 
     first, second = draws(), draws()
     for a, b in zip(first, second, strict=True):
@@ -68,8 +74,16 @@ def test_exported_draws_are_those_of_the_session(tmp_path):
     ("build", "error", "message"),
     [
         (lambda: pd.randint([2], 3, 3), ValueError, "randint: 3 … 3 are not 1 to 16777216"),
-        (lambda: pd.multinomial(WEIGHTS, 0), ValueError, "multinomial: draws 1 class or more"),
-        (lambda: pd.multinomial(WEIGHTS, 5, False), pd.ShapeError, "5 different classes of"),
+        (
+            lambda: pd.multinomial(WEIGHTS, 0, replacement=True),
+            ValueError,
+            "multinomial: draws 1 class or more",
+        ),
+        (
+            lambda: pd.multinomial(WEIGHTS, 5, replacement=False),
+            pd.ShapeError,
+            "5 different classes of",
+        ),
         (lambda: pd.categorical(np.zeros(3, "int64")), pd.DTypeError, "takes floats, not int64"),
         (lambda: pd.categorical(1.0), pd.ShapeError, "takes distributions"),
     ],

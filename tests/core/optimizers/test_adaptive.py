@@ -205,12 +205,12 @@ def test_lamb_without_a_norm_takes_the_rate_itself():
 
 S = pd.schedules
 SCHEDULES = [
-    (S.ExponentialDecay(0.5, 0.8, 4), lambda t: 0.5 * 0.8 ** (t / 4)),
-    (S.ExponentialDecay(0.5, 0.8, 4, True), lambda t: 0.5 * 0.8 ** (t // 4)),
-    (S.InverseTimeDecay(0.5, 0.1, 0.5), lambda t: 0.5 * (1 + 0.1 * t) ** -0.5),
+    (S.ExponentialDecay(0.5, 0.8, every=4), lambda t: 0.5 * 0.8 ** (t / 4)),
+    (S.ExponentialDecay(0.5, 0.8, every=4, staircase=True), lambda t: 0.5 * 0.8 ** (t // 4)),
+    (S.InverseTimeDecay(0.5, 0.1, power=0.5), lambda t: 0.5 * (1 + 0.1 * t) ** -0.5),
     (S.PolynomialDecay(0.5, 6, 0.1, 2.0), lambda t: 0.1 + 0.4 * max(0.0, 1 - t / 6) ** 2),
     (
-        S.CosineDecay(0.5, 6, 0.1),
+        S.CosineDecay(0.5, 6, end=0.1),
         lambda t: 0.1 + 0.2 * (1 + math.cos(math.pi * min(t / 6, 1))),
     ),
     (S.Piecewise((2, 5), (0.3, 0.2, 0.1)), lambda t: 0.3 if t <= 2 else 0.2 if t <= 5 else 0.1),

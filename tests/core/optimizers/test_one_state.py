@@ -124,7 +124,7 @@ def test_optimizers_of_several_kinds(name):
     "make",
     [
         lambda: pd.Lookahead(pd.AdamOptimizer(0.1), k=3),
-        lambda: pd.AdamOptimizer(pd.schedules.ExponentialDecay(0.1, 2, 0.5)),
+        lambda: pd.AdamOptimizer(pd.schedules.ExponentialDecay(0.1, 2, every=0.5)),
         lambda: pd.AdamOptimizer(0.1, accumulate=3),
         lambda: pd.MomentumOptimizer(0.1, groups=[{"params": "B", "learning_rate": 0.01}]),
     ],

@@ -351,7 +351,7 @@ def mlp(sizes, x, label):
     h = x
     for size in sizes[1:-1]:
         h = pd.fc(h, size, act="relu")
-    return pd.reduce_mean(pd.cross_entropy(pd.softmax(h, sizes[-1]), label))
+    return pd.reduce_mean(pd.cross_entropy(pd.softmax(h, size=sizes[-1]), label))
 
 
 def numpy_mlp(parameters, x, label):

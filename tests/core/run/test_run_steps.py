@@ -51,7 +51,7 @@ def network(rng, rows=4):
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_equal_to_the_same_steps_one_by_one(device, rng):
     h, loss, feeds = network(rng)
-    rate = pd.schedules.ExponentialDecay(0.1, 2, 0.5)
+    rate = pd.schedules.ExponentialDecay(0.1, 2, every=0.5)
     step = pd.AdamOptimizer(rate, accumulate=2).minimize(loss)
     w = next(v for v in step.owners if v.rank == 2)
     frozen = pd.Variable("frozen", data=[1.0, 2.0], trainable=False)

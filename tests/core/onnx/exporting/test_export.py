@@ -67,7 +67,7 @@ def network():
         variance = pd.Variable("variance", data=ones(4), trainable=False)
         h = pd.relu(pd.batch_norm(h, scale, shift, mean, variance))
         h = pd.dropout(pd.reshape(pd.pool2d(h, 2), [-1, 36]), 0.5)
-        p = pd.softmax(h, 3)
+        p = pd.softmax(h, size=3)
     cost = pd.reduce_mean(pd.cross_entropy(p, label))
     step = pd.AdamOptimizer(0.01).minimize(cost)
     images = np.random.default_rng(0).normal(size=(6, 1, 8, 8)).astype(f32)

@@ -43,7 +43,7 @@ def batch(k):
     [
         lambda: pd.MomentumOptimizer(0.1, regularizer=pd.L2(0.01)),
         lambda: pd.AdamOptimizer(0.01),
-        lambda: pd.SGDOptimizer(pd.schedules.ExponentialDecay(0.1, 0.5, 4)),
+        lambda: pd.SGDOptimizer(pd.schedules.ExponentialDecay(0.1, 0.5, every=4)),
         lambda: pd.LAMBOptimizer(
             pd.schedules.CosineRestarts(0.1, 3, factor=2),
             groups=[{"params": "^b", "weight_decay": 0.0}],

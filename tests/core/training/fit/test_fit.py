@@ -240,7 +240,7 @@ def test_weights_of_labels_in_sequences():
 
 
 def scheduled():
-    schedule = pd.schedules.ExponentialDecay(0.1, 0.5, 5)
+    schedule = pd.schedules.ExponentialDecay(0.1, 0.5, every=5)
     return pd.MomentumOptimizer(schedule, regularizer=pd.L2(1e-3), clip=pd.ClipGlobalNorm(0.5))
 
 

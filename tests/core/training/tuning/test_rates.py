@@ -128,7 +128,7 @@ def test_groups_keep_their_ratio():
 
 def test_schedules_are_left_out():
     cost, inputs, _ = linear()
-    rates = pd.schedules.ExponentialDecay(0.3, 1, 0.5)
+    rates = pd.schedules.ExponentialDecay(0.3, 1, every=0.5)
     options = {"inputs": inputs, "lowest": 1e-3, "steps": 8}
     found = find_learning_rate(cost, ones(), optimizer=pd.SGDOptimizer(rates), **options)
     plain = find_learning_rate(cost, ones(), optimizer=pd.SGDOptimizer(7.0), **options)
