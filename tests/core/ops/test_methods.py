@@ -106,6 +106,10 @@ def test_type_checkers_see_the_signature_of_the_op(name):
     parameters = [
         [(p.name, p.kind, p.default) for p in s.parameters.values()] for s in (told, function)
     ]
+    if name in ("max", "min", "repeat"):  # whose axis has a name
+        parameters = [{own: default for own, _, default in p[1:]} for p in parameters]
+        assert parameters[0] == parameters[1]
+        return
     assert parameters[0][1:] == parameters[1][1:]
     kinds = {"Variable": pd.Variable, "tuple[Variable, Variable]": tuple[pd.Variable, pd.Variable]}
     assert kinds[told.return_annotation] == function.return_annotation
