@@ -11,7 +11,7 @@ OPTIMIZERS = [
 ]
 SETTINGS = {
     "plain": lambda: {"learning_rate": 0.1},
-    "schedule": lambda: {"learning_rate": pd.schedules.InverseTimeDecay(0.1, 0.5, 1)},
+    "schedule": lambda: {"learning_rate": pd.schedules.InverseTimeDecay(0.1, 0.5, power=1)},
     "clips": lambda: {"learning_rate": 0.1, "clip": pd.ClipGlobalNorm(0.5)},
 }
 VALUE = np.linspace(-1.0, 2.0, 9).reshape(3, 3)
