@@ -1,6 +1,6 @@
 """Operators and methods of Variables that the packages above this one provide."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
@@ -39,14 +39,6 @@ class Reduction(Protocol):
 
     def __call__(
         self, axis: Axes = None, keep_dim: bool = False, *, axes: Axes = None
-    ) -> "Variable": ...
-
-
-class Extreme(Protocol):
-    """The signature of the largest and the smallest along axes, which are named."""
-
-    def __call__(
-        self, *, axis: Axes = None, keep_dim: bool = False, axes: Axes = None
     ) -> "Variable": ...
 
 
@@ -131,7 +123,7 @@ class Tile(Protocol):
 class Repeat(Protocol):
     """The signature of `repeat`."""
 
-    def __call__(self, count: int, *, axis: int = 0) -> "Variable": ...
+    def __call__(self, count: int, axis: int = 0) -> "Variable": ...
 
 
 class Flip(Protocol):
@@ -171,59 +163,33 @@ class Method(Generic[_Signature]):
         return self if x is None else partial(provided[self.op], x)
 
 
-class Named(Method[_Signature]):
-    """A method that takes its axis by name only, as others have another meaning without."""
+class AlongOne(Method[_Signature]):
+    """A method that needs an axis where there are several, as others take all elements without.
 
-    def __init__(self, op: str, name: str, count: int, meaning: str):
+    It comes after `before` other arguments, or by name.
+    """
+
+    def __init__(self, op: str, name: str, before: int = 0):
         super().__init__(op)
-        self.name, self.count, self.meaning = name, count, meaning
-
-    def _check(self, x: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        if len(args) > self.count:
-            raise TypeError(
-                f"{self.name}: the axis has a name, axis={args[self.count]!r}; the result is "
-                f"{self.meaning}"
-            )
+        self.name, self.before = name, before
 
     def __get__(self, x: Any, owner: Any) -> Any:
         return self if x is None else partial(self._call, x)
 
     def _call(self, x: Any, *args: Any, **kwargs: Any) -> "Variable":
-        self._check(x, args, kwargs)
-        return provided[self.op](x, *args, **kwargs)
-
-
-class AlongOne(Named[_Signature]):
-    """A method that needs an axis where there are several, as others take all elements without."""
-
-    def __init__(self, op: str, name: str):
-        super().__init__(op, name, 0, "")
-
-    def _check(self, x: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         # an argument of another name has an error of its own
-        if not args and kwargs.keys() <= {"keep_dim"} and x.rank > 1:
+        if len(args) <= self.before and kwargs.keys() <= {"keep_dim", "count"} and x.rank > 1:
             raise TypeError(
-                f"{self.name}: needs an axis of {x!r}; that of all elements is "
-                f"x.reshape(-1).{self.name}()"
+                f"{self.name}: needs an axis of {x!r}; that of all elements is one of x.reshape(-1)"
             )
-
-
-class Repeated(Named[_Signature]):
-    """The same for `repeat`, whose axis has a name."""
-
-    def _check(self, x: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        super()._check(x, args, kwargs)
-        if args and not kwargs and x.rank > 1:
-            raise TypeError(f"repeat: needs an axis of {x!r}, axis=0; the result is {self.meaning}")
+        return provided[self.op](x, *args, **kwargs)
 
 
 class Methods:
     """The methods of Variables that are op functions."""
 
-    sum, mean, prod = (Method[Reduction](f"reduce_{n}") for n in ("sum", "mean", "prod"))
-    max, min = (
-        Named[Extreme](f"reduce_{n}", n, 0, f"the values alone, whose places are x.arg{n}")
-        for n in ("max", "min")
+    sum, mean, max, min, prod = (
+        Method[Reduction](f"reduce_{n}") for n in ("sum", "mean", "max", "min", "prod")
     )
     any, all = Method[Statistic]("reduce_any"), Method[Statistic]("reduce_all")
     logsumexp, norm = Method[Statistic]("logsumexp"), Method[Norm]("norm")
@@ -239,9 +205,7 @@ class Methods:
         Method[Expand]("expand"),
         Method[Tile]("tile"),
     )
-    repeat = Repeated[Repeat](
-        "repeat", "repeat", 1, "each element so often; x.tile(repeats) is whole"
-    )
+    repeat = AlongOne[Repeat]("repeat", "repeat", before=1)
     flip, astype = Method[Flip]("flip"), Method[Cast]("cast")
     pow, matmul = Method[Binary]("pow"), Method[Binary]("matmul")
     abs, exp, log, sqrt, square, sin, cos, tanh, sigmoid, relu, floor, round, sign = (
