@@ -163,11 +163,8 @@ WRITES = {
     "pd_v2.plot.plot: .savefig(path)": "a picture, drawn again",
     "pd_v2.plot.plot: .savefig(png, format='png')": "a buffer in memory",
     # temporary files, for their process alone
-    "pd_core.distributed.heartbeat: .write_text(json.dumps(content), encoding='utf-8')": (
-        "written again each second; one that is damaged is passed over"
-    ),
     "pd_v2.job.supervise: tempfile."
-    "TemporaryDirectory(prefix='.pd-heartbeat-', dir=place, ignore_cleanup_errors=True)": "those",
+    "TemporaryDirectory(prefix='.pd-heartbeat-', dir=place, ignore_cleanup_errors=True)": "heartbeats",
     "pd_core.distributed.reports: tempfile.mkstemp(prefix='pd-job-')": "an empty file",
     "pd_core.run.profiling.profile: "
     "tempfile.TemporaryDirectory(prefix='pd_profile_')": "of one block",

@@ -160,7 +160,10 @@ class Method(Generic[_Signature]):
     def __get__(self, x: object, owner: Any) -> _Signature: ...
 
     def __get__(self, x: Any, owner: Any) -> Any:
-        return self if x is None else partial(provided[self.op], x)
+        return self if x is None else partial(self._function(), x)
+
+    def _function(self) -> Callable[..., Any]:
+        return provided[self.op]
 
 
 class AlongOne(Method[_Signature]):
@@ -173,8 +176,8 @@ class AlongOne(Method[_Signature]):
         super().__init__(op)
         self.name, self.before = name, before
 
-    def __get__(self, x: Any, owner: Any) -> Any:
-        return self if x is None else partial(self._call, x)
+    def _function(self) -> Callable[..., Any]:
+        return self._call
 
     def _call(self, x: Any, *args: Any, **kwargs: Any) -> "Variable":
         # an argument of another name has an error of its own
