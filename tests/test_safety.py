@@ -164,7 +164,7 @@ WRITES = {
     "pd_v2.plot.plot: .savefig(png, format='png')": "a buffer in memory",
     # temporary files, for their process alone
     "pd_v2.job.supervise: tempfile."
-    "TemporaryDirectory(prefix='.pd-heartbeat-', dir=place, ignore_cleanup_errors=True)": "heartbeats",
+    "TemporaryDirectory(prefix='.pd-heartbeat-', dir=place, ignore_cleanup_errors=True)": "beats",
     "pd_core.distributed.reports: tempfile.mkstemp(prefix='pd-job-')": "an empty file",
     "pd_core.run.profiling.profile: "
     "tempfile.TemporaryDirectory(prefix='pd_profile_')": "of one block",
