@@ -47,11 +47,10 @@ class Call:
             values.fetched[v()] = results[k]
         return [None if k is None else results[k] for k in self.places]
 
-    def repeat(self, values: Values, feeds: Feeds) -> list[Any]:
-        """Return `run`, with what `pd.guard()` has recorded: see the observer `Recording`."""
-        recorded, updated = values.recorded, self.program.updated
-        if recorded is None:
-            return self.run(values, feeds)
+    def run_beside(self, values: Values, feeds: Feeds) -> list[Any]:
+        """Return `run`, beside what `pd.guard()` has recorded: see the observer `Recording`."""
+        recorded: Any = values.recorded
+        updated = self.program.updated
         recorded.flush()
         recorded.before_update(updated)
         results = self.run(values, feeds)

@@ -31,7 +31,14 @@ class Observers:
 
     def is_active(self, session: Any) -> bool:
         """Return whether any of them takes part, but for what `pd.guard()` has recorded."""
-        return bool(in_use) or self.sees_recorded(session)
+        return (  # without `sees_recorded`, as each evaluation asks
+            bool(in_use)
+            or self.exchange is not None
+            or self.check_numerics
+            or checking.get()
+            or current_profile() is not None
+            or (bool(process) and shared_exchange(session) is not None)
+        )
 
     def sees_recorded(self, session: Any) -> bool:
         """Return whether any of them takes part where a graph of `pd.guard()` is computed."""

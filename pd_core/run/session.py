@@ -147,8 +147,9 @@ class Session(NotCopied, MovedNames):
             compiler = compilers.usual if asked.get() is None else compilers.current
             call = compiler.call(flat, feeds, training)
             if call is not None and not self.observers.is_active(self):
+                run = call.run if self.store.recorded is None else call.run_beside
                 try:
-                    return restructure(targets, iter(call.repeat(self.store, feeds or {})))
+                    return restructure(targets, iter(run(self.store, feeds or {})))
                 except (BackendError, Outgrown):
                     pass  # below, lines of operators are known, and other programs made
             request = request_of(flat, feeds, training)

@@ -105,7 +105,9 @@ CASES = [
     case("instance_norm", ops.instance_norm, _instance_norm, [normal(3, 2, 5)], rtol=1e-4),
     case(
         "instance_norm",
-        ops.instance_norm,
+        lambda x, scale, shift, **options: ops.instance_norm(
+            x, scale=scale, shift=shift, **options
+        ),
         _instance_norm,
         [normal(2, 3, 2, 3), normal(3), normal(3)],
         epsilon=0.1,
