@@ -108,7 +108,7 @@ def arguments_of(function: Callable, who: str = "") -> tuple[Argument, ...]:
 
 
 def _parameters(function: Any) -> tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]:
-    """Annotations of a function, the names that its arguments have, and those that they must have.
+    """A function's annotations, its positional arguments, and its keyword-only ones.
 
     `inspect.signature` takes ten times as long as the code, which most functions are read of.
     """

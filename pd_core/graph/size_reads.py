@@ -1,4 +1,4 @@
-"""What a program depends on besides which of its sizes are equal, recorded while it is compiled.
+"""Recording of the tensor sizes that compilation depends on, so that a program serves other sizes.
 
 A compiler may read a size to compare it with a threshold, or only to tell whether two are the same.
 If nothing has read a size itself, the program for another one is the same with that size in its

@@ -55,12 +55,12 @@ class Recording:
 
     def _fix(self, targets: Sequence[Variable], leaves: Collection[Variable]) -> None:
         """Note constants, and the sizes of what is computed from them alone."""
-        reached = set(leaves)
-        read = [x for node in ancestors(targets, leaves) for x in node.inputs]
+        reached, order = set(leaves), ancestors(targets, leaves)
+        read = [x for node in order for x in node.inputs]
         for x in dict.fromkeys([*read, *targets]):
             if x is not None and x.value is not None:
                 self.reads.fix_constant(x.value)
-        for node in ancestors(targets, leaves):
+        for node in order:
             if reached.isdisjoint(node.inputs):
                 for y in node.outputs:
                     self.reads.fix(y.symbolic_dims)

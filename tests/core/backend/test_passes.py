@@ -1,4 +1,4 @@
-"""What programs become before they run: gradients of windows, exchanged operators."""
+"""Graph passes: gradients of convolution and pooling, reordered operators, row sums."""
 
 import itertools
 

@@ -28,7 +28,7 @@ def test_repeated_evaluations_are_as_short_as_without(monkeypatch):
 
 @pytest.mark.parametrize("row_sparse", [False, True])
 def test_recorded_reads_keep_the_values_before_repeated_steps(row_sparse):
-    """What was recorded before a step and computed after it is of the values before."""
+    """An operator recorded before an update and computed after it reads the values before."""
     x, w, _, step = network()
     table = pd.Variable("t", data=np.ones((4, 2), "f"), row_sparse=row_sparse)
     ids = pd.Variable([None], dtype="int64")

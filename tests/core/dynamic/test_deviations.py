@@ -224,7 +224,7 @@ EFFECTS = {
 
 
 def journal(seed):
-    """What a program of random steps does: values, errors, gradients, draws, nodes."""
+    """Run random dynamic steps; return their values, errors, gradients, draws and nodes."""
     rng, noted = np.random.default_rng(seed), []
     with pd.fresh(seed=3) as session, pd.guard():
         net = Net()

@@ -52,7 +52,7 @@ def test_other_kinds(name):
 
 
 def test_every_annotated_argument_is_checked():
-    """Of functions in other decorators too: their signatures are what a user reads."""
+    """Each annotated argument in the signature of an op is checked, under decorators too."""
     for name in pd.__all__:
         function = getattr(pd, name)
         if inspect.isfunction(function) and function.__code__ is pd.add.__code__:

@@ -104,7 +104,7 @@ def source_of(network, sizes, dtype, optimizer):
 
 
 def facts(program):
-    """What an evaluation takes of a compiled program besides its session."""
+    """Return the attributes of a compiled program that evaluations use, without its session."""
     names = ("fed", "states", "updated", "draws", "equal", "operators", "bytes", "lengths", "sizes")
     parts = [
         {k: v for k, v in vars(part).items() if k not in ("equal", "sites")}
@@ -155,7 +155,7 @@ def test_steps_of_every_optimizer_are_those_that_are_compiled(name, dtype):
 
 
 def test_a_step_for_other_sizes_computes_the_same(rng):
-    """Of two models that differ in width, the second has the numbers that it has alone."""
+    """The second of two models of different widths trains to the numbers it has alone."""
 
     def trained(n, session):
         with pd.fresh(), session:

@@ -53,7 +53,7 @@ def trained():
 
 
 def table_error():
-    """What is said of a table whose rows are spread over the ranks."""
+    """Return the error text of local steps with a table whose rows are spread over the ranks."""
     words = paddle.layer.data("words", paddle.data_type.integer_value(8))
     spread = paddle.attr.Param(name="table", sparse_update=True)
     cost = paddle.layer.sum_cost(paddle.layer.embedding(words, 2, param_attr=spread))

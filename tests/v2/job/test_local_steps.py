@@ -12,7 +12,7 @@ RANKS = 2
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    """What each rank has seen."""
+    """The weights after batches and passes, and the costs of tests, of each rank."""
     jobs.mpiexec()
     folder = tmp_path_factory.mktemp("local")
     options = "--own-files", "--local-steps", program.EVERY

@@ -1,4 +1,4 @@
-"""What few files have: sparse tensors, sequences out of loops, statistics that are fed."""
+"""Import of rare ONNX constructs: sparse tensors, sequences from loops, fed statistics."""
 
 import itertools
 
