@@ -349,7 +349,7 @@ ROWS = [
     ("zeros", "ShapeError", lambda: pd.zeros(i(2, 2))),
     ("ones", "ShapeError", lambda: pd.ones(i(2, 2))),
     ("full", "ShapeError", lambda: pd.full(i(2, 2), 1.0)),
-    ("eye", "TypeError", lambda: pd.eye(i())),
+    ("eye", "TypeError", lambda: pd.eye(2.5)),
     ("mode_switch", "ShapeError", lambda: pd.mode_switch(f(2), f(2, 2))),
     ("box_overlaps", "ShapeError", lambda: pd.box_overlaps(f(3, 5), f(2, 4))),
     ("encode_boxes", "ShapeError", lambda: pd.encode_boxes(f(3, 5), f(3, 4), f(4))),

@@ -11,6 +11,13 @@ from .errors import DTypeError
 _RANKS = {"b": 0, "i": 1, "u": 1}
 
 
+_UNKNOWN_SIZE = (
+    "a None of x.shape is a size that only evaluations know; "
+    "pd.shape_of(x) has all of them, pd.size_of(x, axis) one"
+)
+_OF_VARIABLES = "pd.stack joins Variables and numbers"
+
+
 def host_array(value: Any) -> np.ndarray:
     """Return a value as an array: what NumPy makes of it, and any of PyTorch's dense tensors.
 
@@ -35,9 +42,11 @@ def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") 
     try:
         array = host_array(value)
     except DTypeError:  # of a Variable among them
-        raise _dtype_error(label, value, "object values") from None
+        raise _dtype_error(label, value, "Variables in a list", _OF_VARIABLES) from None
     except ValueError:
         raise _dtype_error(label, value, "rows of different lengths") from None
+    if array.dtype == object and None in array.reshape(-1).tolist():
+        raise _dtype_error(label, value, "None", _UNKNOWN_SIZE)
     if array.dtype.kind not in "fiub":
         raise _dtype_error(label, value, f"{array.dtype} values")
     if dtype is None:
@@ -69,10 +78,13 @@ def common_dtype(a: np.dtype, b: np.dtype) -> np.dtype | None:
     return dtype if rank_of(dtype) == rank_of(a) else None
 
 
-def _dtype_error(label: str | None, value: object, what: object) -> DTypeError:
+def _dtype_error(
+    label: str | None, value: object, what: object, hint: str | None = None
+) -> DTypeError:
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:60]}…"
-    return DTypeError(f"{label}{': ' if label else ''}cannot take {what}, {text}")
+    text = f"{label}{': ' if label else ''}cannot take {what}, {text}"
+    return DTypeError(text if hint is None else f"{text}\n  hint: {hint}")
 
 
 def _represents(array: np.ndarray, dtype: np.dtype) -> bool:

@@ -105,6 +105,7 @@ FUNCTIONS = {
     "tensor": "pd.to_variable", "absolute": "pd.abs", "arccos": "pd.acos", "arcsin": "pd.asin",
     "arctan": "pd.atan", "arctan2": "pd.atan2", "argmax": "pd.arg_max(x, axis)",
     "argmin": "pd.arg_min(x, axis)",
+    "shape": "pd.shape_of(x), or x.shape where sizes are known",
     "autograd": "pd.gradients", "grad": "pd.gradients", "bmm": "pd.matmul", "mm": "pd.matmul",
     "dot": "pd.matmul", "broadcast_to": "pd.expand", "cat": "pd.concat", "concatenate": "pd.concat",
     "clamp": "pd.clip", "cuda": "pd.use_device('cuda:0')", "device": "pd.use_device",

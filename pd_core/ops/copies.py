@@ -1,6 +1,7 @@
 """Copies and rearrangements: tile, stack, flip, roll, triangles, grids."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -9,7 +10,7 @@ from ..graph.checks import axis_of, whole
 from ..graph.errors import ShapeError
 from ..graph.node import apply
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
 from .gather import gather
 from .math import cast, maximum, mod
 from .reduce import Axes
@@ -27,12 +28,13 @@ from .shape import (
     transpose,
     unsqueeze,
 )
+from .sizes import TargetShape, shape_operand
 
 _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @op
-def tile(x: Operand, repeats: Operand) -> Variable:
+def tile(x: Operand, repeats: TargetShape) -> Variable:
     """Repeat x as a whole, `repeats` times along each axis; an int64 Variable may say how often.
 
     Fewer numbers than axes are for the last ones, as in NumPy.
@@ -47,11 +49,24 @@ def tile(x: Operand, repeats: Operand) -> Variable:
     x = constant(x)
     if isinstance(repeats, Variable):
         return apply("Tile", x, repeats)
-    counts = np.atleast_1d(np.asarray(repeats)).tolist()
+    given: Any = repeats
+    times: Any = shape_operand(given)[0].value
+    counts = list(given) if times is None else np.atleast_1d(times).tolist()
     counts = [1] * (x.rank - len(counts)) + counts
     if len(counts) > x.rank:
         x = unsqueeze(x, list(range(len(counts) - x.rank)))
-    return apply("Tile", x, whole(counts))
+    times, several = shape_operand(counts)
+    if several is None:
+        return apply("Tile", x, times)
+    known = [_times(d, n) for d, n in zip(x.dims, several, strict=True)]
+    return apply("Tile", x, times, known=known)
+
+
+def _times(size, count):
+    """A size as often as a count says."""
+    if isinstance(size, int) and isinstance(count, int):
+        return size * count
+    return count if size == 1 else size if count == 1 else fresh_dim()
 
 
 @op
@@ -337,19 +352,23 @@ def all_known(dims: Sequence[object]) -> bool:
 
 
 @op
-def eye(n: int, m: int | None = None, dtype: DTypeLike = "float32") -> Variable:
+def eye(
+    n: int | Variable, m: int | Variable | None = None, dtype: DTypeLike = "float32"
+) -> Variable:
     """Identity matrix [n, n], or [n, m] with ones on its diagonal.
 
     Args:
-        n: an integer.
-        m: an integer, n by default.
+        n: an integer, or a Variable that is one.
+        m: the same, n by default.
 
     Returns:
         [n, m].
 
     Raises:
-        TypeError: a size is no integer that is known when the graph is built.
+        TypeError: a size is no integer.
     """
+    if isinstance(n, Variable) or isinstance(m, Variable):
+        return apply("EyeLike", zeros([n, n if m is None else m], dtype))
     return cast(constant(np.eye(n, m)), dtype)
 
 
@@ -376,11 +395,11 @@ def linspace(start: float, end: float, count: int, dtype: DTypeLike = "float32")
 
 
 @op
-def full(shape: Operand, value: Operand, dtype: DTypeLike = "float32") -> Variable:
+def full(shape: TargetShape, value: Operand, dtype: DTypeLike = "float32") -> Variable:
     """One value in a shape, numbers or an int64 Variable.
 
     Args:
-        shape: sizes, or an int64 Variable.
+        shape: sizes, Variables among them, or an int64 Variable.
         value: one number, bool or text.
 
     Returns:
@@ -393,11 +412,11 @@ def full(shape: Operand, value: Operand, dtype: DTypeLike = "float32") -> Variab
 
 
 @op
-def zeros(shape: Operand, dtype: DTypeLike = "float32") -> Variable:
+def zeros(shape: TargetShape, dtype: DTypeLike = "float32") -> Variable:
     """Zeros in a shape, numbers or an int64 Variable.
 
     Args:
-        shape: sizes, or an int64 Variable.
+        shape: sizes, Variables among them, or an int64 Variable.
 
     Returns:
         Of this shape and dtype.
@@ -409,11 +428,11 @@ def zeros(shape: Operand, dtype: DTypeLike = "float32") -> Variable:
 
 
 @op
-def ones(shape: Operand, dtype: DTypeLike = "float32") -> Variable:
+def ones(shape: TargetShape, dtype: DTypeLike = "float32") -> Variable:
     """Ones in a shape, numbers or an int64 Variable.
 
     Args:
-        shape: sizes, or an int64 Variable.
+        shape: sizes, Variables among them, or an int64 Variable.
 
     Returns:
         Of this shape and dtype.

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..graph.broadcast import broadcast_dims
-from ..graph.checks import whole
 from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import refined
 from ..graph.variable import Operand, Variable, constant, describe
@@ -25,6 +24,7 @@ from .mode import stop_gradient
 from .random import gaussian_random, uniform_random
 from .reduce import arg_max, log_softmax, reduce_sum
 from .shape import concat, expand, shape_of, squeeze, unsqueeze
+from .sizes import TargetShape, shape_operand
 
 __all__ = [
     "Bernoulli",
@@ -83,22 +83,22 @@ class Distribution:
         """
         raise self._without("entropy")
 
-    def rsample(self, sizes: Sequence[int] = ()) -> Variable:
+    def rsample(self, sizes: TargetShape = ()) -> Variable:
         """Return draws [*sizes, ...], whose gradient reaches the parameters.
 
         Args:
-            sizes: sizes in front of [...].
+            sizes: sizes in front of [...], Variables among them.
 
         Returns:
             Floats [*sizes, ...].
         """
         raise self._without("rsample")
 
-    def sample(self, sizes: Sequence[int] = ()) -> Variable:
+    def sample(self, sizes: TargetShape = ()) -> Variable:
         """Return draws [*sizes, ...], without a gradient.
 
         Args:
-            sizes: sizes in front of [...].
+            sizes: sizes in front of [...], Variables among them.
 
         Returns:
             [*sizes, ...].
@@ -149,7 +149,7 @@ class Normal(Distribution):
         """Return (1 + ln(2 pi)) / 2 + ln scale, in nats."""
         return 0.5 + 0.5 * math.log(2 * math.pi) + m.log(self.scale)
 
-    def rsample(self, sizes: Sequence[int] = ()) -> Variable:
+    def rsample(self, sizes: TargetShape = ()) -> Variable:
         """Return draws [*sizes, ...], whose gradient reaches the parameters."""
         return self.loc + self.scale * _drawn(gaussian_random, sizes, self.loc)
 
@@ -192,7 +192,7 @@ class LogNormal(Distribution):
         """Return the entropy, in nats."""
         return self.base.entropy() + self.loc
 
-    def rsample(self, sizes: Sequence[int] = ()) -> Variable:
+    def rsample(self, sizes: TargetShape = ()) -> Variable:
         """Return draws [*sizes, ...], whose gradient reaches the parameters."""
         return m.exp(self.base.rsample(sizes))
 
@@ -234,7 +234,7 @@ class Uniform(Distribution):
         """Return ln(high - low)."""
         return m.log(self.high - self.low)
 
-    def rsample(self, sizes: Sequence[int] = ()) -> Variable:
+    def rsample(self, sizes: TargetShape = ()) -> Variable:
         """Return draws [*sizes, ...], whose gradient reaches the parameters."""
         return self.low + (self.high - self.low) * _drawn(uniform_random, sizes, self.low)
 
@@ -271,7 +271,7 @@ class Exponential(Distribution):
         """Return 1 - ln rate."""
         return 1.0 - m.log(self.rate)
 
-    def rsample(self, sizes: Sequence[int] = ()) -> Variable:
+    def rsample(self, sizes: TargetShape = ()) -> Variable:
         """Return draws [*sizes, ...], whose gradient reaches the parameters."""
         return _drawn(exponential_random, sizes, self.rate) / self.rate
 
@@ -311,7 +311,7 @@ class Laplace(Distribution):
         """Return 1 + ln(2 scale)."""
         return 1.0 + m.log(2.0 * self.scale)
 
-    def rsample(self, sizes: Sequence[int] = ()) -> Variable:
+    def rsample(self, sizes: TargetShape = ()) -> Variable:
         """Return draws [*sizes, ...], whose gradient reaches the parameters."""
         u = _drawn(uniform_random, sizes, self.loc) - 0.5
         tail = m.maximum(1.0 - 2.0 * abs(u), np.finfo(np.float32).tiny)
@@ -355,7 +355,7 @@ class Bernoulli(Distribution):
         """Return the entropy, in nats."""
         return softplus(self.logits) - self.probs * self.logits
 
-    def sample(self, sizes: Sequence[int] = ()) -> Variable:
+    def sample(self, sizes: TargetShape = ()) -> Variable:
         """Return draws [*sizes, ...] of 0.0 and 1.0, without a gradient."""
         u = _drawn(uniform_random, sizes, self.probs)
         return stop_gradient(m.cast(u < self.probs, self.probs.dtype))
@@ -433,7 +433,7 @@ class Categorical(Distribution):
         p = self.probs
         return -reduce_sum(m.where(p > 0.0, p * self.logits, constant(0, p.dtype)), -1)
 
-    def sample(self, sizes: Sequence[int] = ()) -> Variable:
+    def sample(self, sizes: TargetShape = ()) -> Variable:
         """Return classes [*sizes, ...], int64 (by Gumbel's maximum)."""
         noise = -m.log(_drawn(exponential_random, sizes, self.logits))
         return arg_max(self.logits + noise, -1)
@@ -531,5 +531,8 @@ def _drawn(draw, sizes, like):
     sizes = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
     if like.is_static:
         return draw([*sizes, *like.dims], dtype=like.dtype)
-    y = draw(concat([whole(sizes), shape_of(like)]) if sizes else shape_of(like), dtype=like.dtype)
-    return refined(y, (*sizes, *like.dims))
+    if not sizes:
+        return refined(draw(shape_of(like), dtype=like.dtype), like.dims)
+    front, dims = shape_operand(sizes)
+    y = draw(concat([front, shape_of(like)]), dtype=like.dtype)
+    return refined(y, (*(sizes if dims is None else dims), *like.dims))

@@ -13,18 +13,19 @@ from .order import top_k
 from .random import uniform_random
 from .reduce import arg_max, cum_sum, reduce_sum
 from .shape import concat, reshape, shape_of, slice, unsqueeze
+from .sizes import TargetShape
 
 _NUMBERS = 2**24  # that a uniform draw can be
 
 
 @op
-def randint(shape: Operand, low: int, high: int) -> Variable:
+def randint(shape: TargetShape, low: int, high: int) -> Variable:
     """Random integers of [low, high), int64, at most 2^24 of them, drawn anew in every evaluation.
 
-    `shape` is a list of sizes or an int64 Variable.
+    `shape` is a list of sizes, some of which may be Variables, or an int64 Variable.
 
     Args:
-        shape: sizes, or an int64 Variable.
+        shape: sizes, Variables among them, or an int64 Variable.
 
     Returns:
         Int64, of this shape.
@@ -40,14 +41,14 @@ def randint(shape: Operand, low: int, high: int) -> Variable:
 
 @op
 def exponential_random(
-    shape: Operand, scale: float = 1.0, dtype: DTypeLike = "float32"
+    shape: TargetShape, scale: float = 1.0, dtype: DTypeLike = "float32"
 ) -> Variable:
     """Exponential random numbers of the mean `scale`, drawn anew in every evaluation.
 
-    `shape` is a list of sizes or an int64 Variable.
+    `shape` is a list of sizes, some of which may be Variables, or an int64 Variable.
 
     Args:
-        shape: sizes, or an int64 Variable.
+        shape: sizes, Variables among them, or an int64 Variable.
 
     Returns:
         Of this shape and dtype.

@@ -15,6 +15,7 @@ from .gather import gather, gather_elements
 from .reduce import arg_max, reduce_max
 from .sequence.segments import repeat_rows
 from .shape import concat, pad, reshape, shape_of, size_of, slice, squeeze, transpose, unsqueeze
+from .sizes import TargetShape, shape_operand
 
 # coordinate_transformation_mode and nearest_mode of ONNX's Resize
 _NEAREST = {
@@ -26,7 +27,7 @@ _NEAREST = {
 @op
 def interpolate(
     x: Operand,
-    sizes: Operand | None = None,
+    sizes: TargetShape | None = None,
     mode: str = "linear",
     align_corners: bool | None = None,
     scale: float | Sequence[float] | None = None,
@@ -91,6 +92,8 @@ def _resize_attributes(mode, align_corners, antialias):
 
 def _sizes(sizes, n, x):
     """Return the sizes of n axes, an int64 Variable [n]."""
+    if isinstance(sizes, (list, tuple)):
+        sizes = shape_operand(sizes)[0]
     if isinstance(sizes, Variable) and sizes.value is None:
         if sizes.dims != (n,) or sizes.dtype != np.int64:
             raise ShapeError(f"takes int64 sizes [{n}] for {x!r}, not {sizes!r}")

@@ -24,18 +24,19 @@ from . import math as m
 from .control import loop_counters
 from .mode import mode, mode_switch
 from .shape import concat, shape_of, size_of
+from .sizes import TargetShape, shape_operand
 
 
 @op
 def uniform_random(
-    shape: Operand, low: float = 0.0, high: float = 1.0, dtype: DTypeLike = "float32"
+    shape: TargetShape, low: float = 0.0, high: float = 1.0, dtype: DTypeLike = "float32"
 ) -> Variable:
     """Uniform random numbers on [low, high), drawn anew in every evaluation.
 
-    `shape` is a list of sizes or an int64 Variable.
+    `shape` is a list of sizes, some of which may be Variables, or an int64 Variable.
 
     Args:
-        shape: sizes, or an int64 Variable.
+        shape: sizes, Variables among them, or an int64 Variable.
 
     Returns:
         Of this shape and dtype.
@@ -43,21 +44,21 @@ def uniform_random(
     Raises:
         ShapeError: a size is negative.
     """
-    shape = _shape(shape)
-    u = _uniform(shape, _name("uniform_random_"))
+    shape, dims = _shape(shape)
+    u = _uniform(shape, _name("uniform_random_"), dims)
     return m.cast(u * float(high - low) + float(low), dtype)
 
 
 @op
 def gaussian_random(
-    shape: Operand, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike = "float32"
+    shape: TargetShape, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike = "float32"
 ) -> Variable:
     """Normal random numbers N(mean, std^2), drawn anew in every evaluation (Box & Muller 1958).
 
-    `shape` is a list of sizes or an int64 Variable.
+    `shape` is a list of sizes, some of which may be Variables, or an int64 Variable.
 
     Args:
-        shape: sizes, or an int64 Variable.
+        shape: sizes, Variables among them, or an int64 Variable.
 
     Returns:
         Of this shape and dtype.
@@ -65,9 +66,9 @@ def gaussian_random(
     Raises:
         ShapeError: a size is negative.
     """
-    shape, name = _shape(shape), _name("gaussian_random_")
-    radius = m.sqrt(m.log(1.0 - _uniform(shape, name + "/radius")) * -2.0)
-    cosine = m.cos(_uniform(shape, name + "/angle") * (2.0 * math.pi))
+    (shape, dims), name = _shape(shape), _name("gaussian_random_")
+    radius = m.sqrt(m.log(1.0 - _uniform(shape, name + "/radius", dims)) * -2.0)
+    cosine = m.cos(_uniform(shape, name + "/angle", dims) * (2.0 * math.pi))
     return m.cast(radius * cosine * float(std) + float(mean), dtype)
 
 
@@ -177,13 +178,13 @@ def _name(prefix):
 
 
 def _shape(shape):
-    """A shape to draw, checked before the draw gets its name."""
-    target: Any = whole(shape)
+    """A shape to draw and its sizes, checked before the draw gets its name."""
+    target, dims = shape_operand(shape)
     if target.rank != 1 or not isinstance(target.dims[0], int):
         raise ShapeError(f"takes a shape of known rank, not {target!r}")
     if target.value is not None and (target.value < 0).any():
         raise ShapeError(f"a size is not negative, {target.value.tolist()}")
-    return target
+    return target, dims
 
 
 def _uniform(shape: Any, name, dims=None):

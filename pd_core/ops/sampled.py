@@ -19,6 +19,7 @@ from .mode import straight_through
 from .random import uniform_random
 from .reduce import reduce_sum
 from .shape import concat, reshape, size_of, split, squeeze, unsqueeze
+from .sizes import TargetShape
 from .sparse import SparseRows
 
 _LIMIT = 40.0  # scores of the tree are clipped to +-40, as by 2017's softrelu; gradients are not
@@ -26,14 +27,14 @@ _LIMIT = 40.0  # scores of the tree are clipped to +-40, as by 2017's softrelu; 
 
 @op
 def random_classes(
-    shape: Sequence[int] | Variable, classes: int, distribution: ArrayLike | None = None
+    shape: TargetShape, classes: int, distribution: ArrayLike | None = None
 ) -> Variable:
     """Draw from 0 … classes - 1, int64, with the probabilities of a distribution [classes].
 
     Uniform if None; a fresh draw in every evaluation. `shape` is as for `uniform_random`.
 
     Args:
-        shape: sizes, or an int64 Variable.
+        shape: sizes, Variables among them, or an int64 Variable.
         distribution: [classes], which adds up to 1.
 
     Returns:

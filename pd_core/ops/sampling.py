@@ -1,14 +1,14 @@
 """Sampling of images at points: the points of affine maps, and the pixels between them."""
 
-from ..graph.checks import whole
 from ..graph.errors import GraphError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, static
+from .sizes import TargetShape, shape_operand
 
 
 @op
-def affine_grid(theta: Operand, shape: Operand, align_corners: bool = False) -> Variable:
+def affine_grid(theta: Operand, shape: TargetShape, align_corners: bool = False) -> Variable:
     """Sample points of an affine map, torch.nn.functional.affine_grid.
 
     Matrices theta [N, 2, 3] and a shape [N, C, H, W] give [N, H, W, 2]: the point (x, y) in the
@@ -27,7 +27,7 @@ def affine_grid(theta: Operand, shape: Operand, align_corners: bool = False) -> 
         ShapeError: theta and shape do not fit each other.
     """
     theta = constant(theta)
-    shape = whole(shape)
+    shape = shape_operand(shape)[0]
     if theta.dims[1:] not in ((2, 3), (3, 4)) or shape.dims != (static(theta.dims)[1] + 2,):
         raise ShapeError(f"{describe(theta)} are no maps of images of {describe(shape)}")
     return apply("AffineGrid", theta, shape, align_corners=int(align_corners))

@@ -1,6 +1,7 @@
 """Functions that move elements: reshape, concat, slice, pad, transpose."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import mul
@@ -8,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.broadcast import broadcast_dims
 from ..graph.checks import axis_of, differ, whole
 from ..graph.errors import DTypeError, GraphError, ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import MaybeNone, Operand, Variable, constant, describe, fresh_dim
 from .math import cast, less_than, logical_and, minimum, where
+from .sizes import TargetShape, shape_operand
 
 Axes = int | Sequence[int]
 Widths = Variable | Sequence[int] | np.ndarray  # of a padding
@@ -86,7 +89,7 @@ def size(x: Operand) -> Variable:
 
 
 @op
-def reshape(x: Operand, shape: Operand) -> Variable:
+def reshape(x: Operand, shape: TargetShape) -> Variable:
     """Change the sizes of x: -1 is inferred from the others, 0 keeps the size of that axis.
 
     `shape` may be an int64 Variable. With known sizes, -1 keeps the name of an unknown batch size
@@ -94,7 +97,7 @@ def reshape(x: Operand, shape: Operand) -> Variable:
 
     Args:
         x: of any dtype.
-        shape: sizes, or an int64 Variable.
+        shape: sizes, Variables among them, or an int64 Variable.
 
     Returns:
         Of the dtype of x.
@@ -105,9 +108,32 @@ def reshape(x: Operand, shape: Operand) -> Variable:
     if isinstance(shape, Variable):
         return apply("Reshape", x, shape)
     x = constant(x)
-    array: Any = whole(shape).value
+    target, dims = shape_operand(shape)
+    if dims is not None:
+        return _reshaped_at_run_time(x, shape, dims)
+    array: Any = target.value
     sizes = _with_inferred_batch(x, array.reshape(-1).tolist())
     return apply("Reshape", x, whole(sizes), known=_reshaped_dims(x, sizes))
+
+
+def _reshaped_at_run_time(x, shape, dims):
+    """Reshape to a list of sizes with Variables among them."""
+    if dims.count(-1) > 1:
+        raise ShapeError(f"{list(dims)} leaves several sizes to be inferred")
+    shape = list(shape)
+    for k, d in enumerate(dims):
+        if d == 0 and k < x.rank:
+            shape[k] = x.dims[k] if isinstance(x.dims[k], int) else size_of(x, k)
+    target, dims = shape_operand(shape)
+    names = Counter(d for d in dims if isinstance(d, str))
+    if dims.count(-1) == 1 and names == Counter(x.dims[k] for k in _unknown_axes(x)):
+        row, own = (math.prod(d for d in s if isinstance(d, int)) for s in (x.dims, dims))
+        if own and row % own == 0:
+            shape[dims.index(-1)] = -row // own
+            target, dims = shape_operand(shape)
+    known = [fresh_dim() if d == -1 else d for d in dims]
+    # a size that is 0 is no axis to be copied
+    return apply("Reshape", x, target, known=known, allowzero=int(-1 not in dims))
 
 
 def _with_inferred_batch(x, sizes):
@@ -151,12 +177,12 @@ def _with_copied_sizes(x, sizes):
 
 
 @op
-def expand(x: Operand, shape: Operand) -> Variable:
+def expand(x: Operand, shape: TargetShape) -> Variable:
     """Broadcast x to a shape, numbers or an int64 Variable.
 
     Args:
         x: of any dtype.
-        shape: sizes, or an int64 Variable.
+        shape: sizes, Variables among them, or an int64 Variable.
 
     Returns:
         Of the dtype of x.
@@ -164,7 +190,11 @@ def expand(x: Operand, shape: Operand) -> Variable:
     Raises:
         ShapeError: x does not broadcast to the shape.
     """
-    return apply("Expand", x, whole(shape))
+    x = constant(x)
+    target, dims = shape_operand(shape)
+    if dims is None:
+        return apply("Expand", x, target)
+    return apply("Expand", x, target, known=broadcast_dims(x.dims, dims))
 
 
 @op
@@ -455,8 +485,12 @@ def pad(
         raise GraphError(f"the mode is constant, edge, reflect or wrap, not {mode!r}")
     fill = [constant(value, x.dtype)] if mode == "constant" else []
     if isinstance(before, Variable) or isinstance(after, Variable):
-        return apply("Pad", x, concat([whole(before), whole(after)]), *fill, mode=mode)
-    widths = whole([*before, *after])
+        return apply(
+            "Pad", x, concat([shape_operand(w)[0] for w in (before, after)]), *fill, mode=mode
+        )
+    widths = shape_operand([*before, *after])[0]
+    if widths.value is None:
+        return apply("Pad", x, widths, *fill, mode=mode)
     array: Any = widths.value
     if (array < 0).any():
         raise ShapeError(f"a width is not negative, {array.tolist()}\n  hint: slice() cuts")
@@ -557,7 +591,7 @@ def arange(limit: Operand) -> Variable:
 
 
 def _at_least_one(values):
-    values = whole(values)
+    values = shape_operand(values)[0]
     if values.rank:
         return values
     return reshape(values, [1]) if values.value is None else constant(values.value.reshape(1))

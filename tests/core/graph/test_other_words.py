@@ -61,8 +61,8 @@ KERAS_ARGUMENTS = words("""
     global_clipnorm input_dim input_shape keepdims kernel_initializer kernel_size num_heads
     output_dim output_size pool_size return_sequences strides training units use_bias workers
 """)
-# what people type who remember a part of a name
-PARTS = ["BatchNorm", "DataParallel", "absolute"]
+# what people type who remember a part of a name, or TensorFlow's shape(x)
+PARTS = ["BatchNorm", "DataParallel", "absolute", "shape"]
 
 
 def torch_names():

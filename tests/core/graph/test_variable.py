@@ -302,7 +302,7 @@ def test_an_argument_is_given_once():
 def test_constants_keep_what_they_mean():
     n = pd.Variable(data=[1, 2])
     assert (n + 1).dtype == "int64"
-    with pytest.raises(pd.DTypeError, match="object values"):
+    with pytest.raises(pd.DTypeError, match="Variables in a list"):
         pd.constant([n, n])
 
 

@@ -325,7 +325,7 @@ def test_feeds_change_type_where_values_stay(dtype, value, result):
         ),
         (pd.FeedError, r"x: bool\[\?\]: cannot take int64 values.*, \[2\]", "bool", [2]),
         (pd.FeedError, r"x: float32\[\?\]: cannot take <U1 values, \['a'\]", "float32", ["a"]),
-        (pd.FeedError, r"x: .*cannot take object values, \[None\]", "float32", [None]),
+        (pd.FeedError, r"x: .*cannot take None, \[None\]", "float32", [None]),
         (pd.FeedError, r"x: .*rows of different lengths", "float32", [[1], [2, 3]]),
         (pd.FeedError, r"x: .*cannot take complex128 values", "float32", [1j]),
         (pd.FeedError, "x: .*masked elements", "float32", np.ma.masked_equal(f32([1, 2]), 2)),
