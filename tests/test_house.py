@@ -244,6 +244,7 @@ def test_tests_outside_the_packages_are_few():
     assert top == {
         "test_benchmarks",
         "test_cookbook",
+        "test_demo_pictures",
         "test_demos",
         "test_docs",
         "test_docstrings",
