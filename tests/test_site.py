@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from .rooms import ROOT
+from .thinned import EVERY
 
 pytest.importorskip("myst_parser")
 pytest.importorskip("furo")
@@ -27,6 +28,13 @@ OF_PYTHON = {
 }
 
 
+# Two thirds of the time of a site go to the theme's trees of links and to pages of source code.
+PLAIN = (
+    *("-D", "html_theme=basic"),
+    *("-D", "extensions=myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon,reference"),
+)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The folder of the built site; a warning is an error."""
@@ -34,6 +42,7 @@ def site(tmp_path_factory):
     shutil.copytree(ROOT / "docs", folder / "docs")
     shutil.copy(ROOT / "CHANGELOG.md", folder)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "docs", "site"]
+    command += [] if EVERY else PLAIN
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     return folder / "site"
