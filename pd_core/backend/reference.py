@@ -10,7 +10,6 @@ from onnx import ModelProto
 from ..graph.errors import BackendError
 from ..graph.variable import Variable, static
 from .base import NO_SEAM, Graph, Length, Seam, SeamExchange
-from .evaluator import evaluator
 from .over_ranks import sum_over_ranks
 from .passes.forms import NO_FORMS
 from .stage_models import stage_models
@@ -35,6 +34,8 @@ class ReferenceBackend:
 
     def opened(self, model: ModelProto) -> Runnable:
         """Return a model in the runtime; the operators of its file are ONNX's."""
+        from .evaluator import evaluator  # onnx.reference is a sixth of the time of importing pd
+
         return evaluator(model)
 
     def values(self) -> "HostValues":

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, helper, numpy_helper
 
-from ...backend.evaluator import evaluator
 from ...graph.inference import OPSET
 
 
@@ -32,6 +31,8 @@ def one_node_model(
 
 def evaluate(model: ModelProto) -> list | None:
     """Compute the outputs of a model without inputs; None if the evaluator cannot."""
+    from ...backend.evaluator import evaluator  # onnx.reference takes long to import
+
     try:
         return list(evaluator(model).run(None, {}))
     except Exception:  # an operator that the evaluator cannot compute is left to the runtime
