@@ -121,15 +121,15 @@ def own_part(path):
     return "" if first == "__init__.py" else first.removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", CORE, ids=where)
-def test_imports_of_the_core_point_down(path):
-    own = own_part(path)
-    assert own in ROOMS, f"{own} has no place in ROOMS"
-    for name in imports(path):
-        assert part(name, "pd_v2") is None, f"{name} is above"
-        below = part(name, "pd_core")
-        if below is not None and below != own:
-            assert ROOMS.index(below) < ROOMS.index(own), f"{name} is above {own}"
+def test_imports_of_the_core_point_down():
+    for path in CORE:
+        own = own_part(path)
+        assert own in ROOMS, f"{own} has no place in ROOMS"
+        for name in imports(path):
+            assert part(name, "pd_v2") is None, f"{where(path)}: {name} is above"
+            below = part(name, "pd_core")
+            is_below = below in (None, own) or ROOMS.index(below) < ROOMS.index(own)
+            assert is_below, f"{where(path)}: {name} is above {own}"
 
 
 def test_the_map_has_the_imports_that_there_are():
@@ -149,13 +149,11 @@ def place(module):
     return ORDER.index(name)
 
 
-@pytest.mark.parametrize("path", FACE, ids=where)
-def test_imports_of_the_face_point_down(path):
-    own = own_module(path)
-    for name in imports(path):
-        if part(name, "pd_v2") is not None and module_of(name) != own:
-            below = module_of(name)
-            assert place(below) <= place(own), f"{below} is above {own}"
+def test_imports_of_the_face_point_down():
+    for path in FACE:
+        own = own_module(path)
+        below = {module_of(n) for n in imports(path) if part(n, "pd_v2") is not None} - {own}
+        assert [module for module in below if place(module) > place(own)] == [], own
 
 
 @pytest.mark.parametrize("paths", [CORE, FACE], ids=["pd_core", "pd_v2"])
@@ -267,28 +265,27 @@ def test_names_of_tests_are_short():
     assert len(names) > 3000 and [n for n in names if len(n) > LONGEST_NAME] == []
 
 
-@pytest.mark.parametrize("path", FACE, ids=where)
-def test_the_face_uses_public_names_of_the_core(path):
-    for name in imports(path):
+def test_the_face_uses_public_names_of_the_core():
+    for path, name in ((file, name) for file in FACE for name in imports(file)):
         below = part(name, "pd_core")
-        assert below is None or module_of(name) in EXTENSIONS, f"{name} is not public"
+        assert below is None or module_of(name) in EXTENSIONS, f"{path}: {name} is not public"
         if own_part(path) in PLAIN:
             plain = below is None or name in FILES or module_of(name) in POSITIONS
-            assert plain, f"{name}: {own_part(path)} does not know the core"
+            assert plain, f"{path}: {name}: {own_part(path)} does not know the core"
             beside = part(name, "pd_v2")
             allowed = beside in PLAIN or (own_part(path), beside) == TRAINED
-            assert beside is None or allowed, f"{name}: {own_part(path)} stands alone"
+            assert beside is None or allowed, f"{path}: {name}: {own_part(path)} stands alone"
 
 
-@pytest.mark.parametrize("path", CORE + FACE, ids=where)
-def test_files_are_short_and_finished(path):
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= LONGEST
-    assert path.stem not in ("utils", "helpers", "misc", "common") or "dataset" in path.parts
-    assert not any(word in text for word in ("TODO", "FIXME", "XXX"))
-    for node in nodes(path):
-        if isinstance(node, ast.Raise):
-            assert not is_stub(node.exc), f"{where(path)}:{node.lineno}: a stub"
+def test_files_are_short_and_finished():
+    for path in CORE + FACE:
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= LONGEST, where(path)
+        assert path.stem not in ("utils", "helpers", "misc", "common") or "dataset" in path.parts
+        assert not any(word in text for word in ("TODO", "FIXME", "XXX")), where(path)
+        for node in nodes(path):
+            if isinstance(node, ast.Raise):
+                assert not is_stub(node.exc), f"{where(path)}:{node.lineno}: a stub"
 
 
 def is_stub(error):
@@ -298,11 +295,11 @@ def is_stub(error):
     return name == "NotImplementedError" and not (called and error.args)
 
 
-@pytest.mark.parametrize("path", [p for p in CORE if p.read_text(encoding="utf-8")], ids=where)
-def test_modules_of_the_core_say_what_they_are(path):
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    assert docstring
-    assert docstring.splitlines()[0].endswith((".", ":")) or "\n" in docstring
+def test_modules_of_the_core_say_what_they_are():
+    for path in (p for p in CORE if p.stat().st_size):
+        docstring = ast.get_docstring(nodes(path)[0])
+        assert docstring, where(path)
+        assert docstring.splitlines()[0].endswith((".", ":")) or "\n" in docstring, where(path)
 
 
 def public_names():
