@@ -112,9 +112,9 @@ def _prepare(device):
     return partial(for_device, passes=CUDA)
 
 
-def _parts(graph, seam, device):
+def _parts(graph, seam, device, fused):
     """The stages of a graph, as models for a device."""
-    return stage_models(graph, seam, _prepare(device))
+    return stage_models(graph, seam, _prepare(device), writes_wait=fused)
 
 
 _PORTABLE = each_node(portable.LOWERINGS)
@@ -173,7 +173,7 @@ class OrtBackend:
 
     def sites(self, graph: Graph, seam: Seam = NO_SEAM) -> list[list[tuple[str, Site | None]]]:
         """Return (name, line that built it) of each operator of each stage, in program order."""
-        return [list(part.sites.items()) for part in _parts(graph, seam, self.device)]
+        return [list(part.sites.items()) for part in _parts(graph, seam, self.device, self.fused)]
 
 
 class OrtValues:
@@ -265,7 +265,7 @@ class OrtProgram:
         fused: bool = False,
     ):
         self.device = find_device(device).memory.partition(":")
-        self.parts = _parts(graph, seam, device)
+        self.parts = _parts(graph, seam, device, fused)
         self.sessions = []
         self.fetched = len(graph.fetches)
         self.seam = range(len(seam))  # slots
@@ -277,7 +277,7 @@ class OrtProgram:
             options["without"] = unwanted_optimizers(part.lowered, device)
             with self._traced(number):
                 if fused:
-                    model, options["libraries"] = fuse(part.lowered, part.equal)
+                    model, options["libraries"] = fuse(part.lowered, part.equal, part.waiting)
                 else:
                     model = part.lowered.model.SerializeToString()
                 self.sessions.append(open_session(model, device, **options))
@@ -356,7 +356,7 @@ class OrtExecutable:
         # references to Variables, which the targets keep alive
         self.states: list[Any] = [ref(v) for v in states]
         self.updated: list[Any] = [ref(v) for v in updated]
-        in_place = {k for part in program.parts if part.in_place for k, _ in part.updates}
+        in_place = {k for part in program.parts for k in part.in_place}
         self.swapped = [k for k in range(len(updated)) if k not in in_place]
         self.phases: dict[tuple[int, ...] | None, _Phase] = {}  # by the ids of the buffers
         self.last: _Phase | None = None  # what ran last
@@ -442,7 +442,7 @@ class OrtExecutable:
         bound = []
         for session, part in zip(self.program.sessions, self.program.parts, strict=True):
             targets = [
-                values.buffers[self.updated[k]()][0] if part.in_place else updated[k][1]
+                values.buffers[self.updated[k]()][0] if k in part.in_place else updated[k][1]
                 for k, _ in part.updates
             ]
             inputs = [states[k][0] for k, _ in part.states]

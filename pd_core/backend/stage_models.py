@@ -7,27 +7,34 @@ from ..graph.recording import not_recording
 from .base import NO_SEAM, Graph, Seam
 from .lowering import lower
 from .program import leaves
-from .stages import Stage, stages
+from .stages import WRITING, Stage, stages
 
 Prepare = Callable[[Graph], Graph]
 
 
 def stage_models(
-    graph: Graph, seam: Seam = NO_SEAM, prepare: Prepare | None = None
+    graph: Graph,
+    seam: Seam = NO_SEAM,
+    prepare: Prepare | None = None,
+    writes_wait: bool = False,
 ) -> "list[StageModel]":
     """Return the stages of a program as models, in order.
 
-    `prepare` returns an equivalent graph of a stage that is faster on a device.
+    `prepare` returns an equivalent graph of a stage that is faster on a device. Where `writes_wait`,
+    row writes are in the last stage, see `stages`.
     """
     with not_recording():
-        return [StageModel(graph, stage, prepare) for stage in stages(graph, seam)]
+        divided = stages(graph, seam, writes_wait)
+        return [StageModel(graph, stage, prepare) for stage in divided]
 
 
 class StageModel:
     """A stage as a model; inputs and outputs are pairs (index in the whole program, name).
 
     `given` and `hands` are pairs (slot, name) of the values that it reads and fills. `fixed` are
-    the indices of the fetches whose shapes follow from those of its feeds.
+    the indices of the fetches whose shapes follow from those of its feeds, `in_place` those of the
+    updates that are written into the buffers of their states, and `waiting` the names of those that
+    must wait for all else in the stage.
     """
 
     def __init__(self, whole: Graph, stage: Stage, prepare: Prepare | None = None):
@@ -61,4 +68,24 @@ class StageModel:
         self.hands = [(slot, next(outputs)) for slot, _ in stage.hands]
         self.updates = [(k, next(outputs)) for k in stage.updated]
         self.in_place, self.exchanged = stage.in_place, stage.exchanged
+        self.waiting: list[str] = []
+        if stage.waits:
+            self.in_place, self.waiting = self._row_writes(stage, lowered)
         self.divided, self.summed = stage.divided, stage.summed
+
+    def _row_writes(self, stage, lowered) -> tuple[tuple[int, ...], list[str]]:
+        """Those of the updates in place that are still row writes, and the names of their results.
+
+        An update that has become something else on the device has a second buffer.
+        """
+        makers = {y: node for node in lowered.model.graph.node for y in node.output}
+        found, names = [], []
+        targets = {k: v for k, (v, _) in zip(stage.updated, stage.graph.updates, strict=True)}
+        for k, name in self.updates:
+            node = makers.get(name)
+            if k not in stage.in_place or node is None or node.op_type not in WRITING:
+                continue
+            if node.input[0] == lowered.names.get(targets[k]):
+                found.append(k)
+                names.append(name)
+        return tuple(found), names

@@ -7,7 +7,8 @@ step is divided in two cases:
   so that the first ones may be exchanged meanwhile;
 - before values that are summed over the ranks of a job;
 - before row writes, which go into a table's own buffer: nothing reads the table once that stage has
-  begun, so only the rows are written, and the table needs no second buffer.
+  begun, so only the rows are written, and the table needs no second buffer. A backend that can make
+  operators wait for all others has them in the same stage.
 """
 
 from dataclasses import dataclass, replace
@@ -26,8 +27,9 @@ class Stage:
     """A program of a step; `fetched` and `updated` index its fetches and updates in the step.
 
     Values are handed on in numbered slots: `inputs` are (slot, variable in this graph) that it
-    reads, `hands` are (slot, value) that it fills. With `in_place`, its updates are written into
-    the buffers of the states that they update; `exchanged` marks the stage that runs after the
+    reads, `hands` are (slot, value) that it fills. The updates `in_place`, of those that are
+    `updated`, are written into the buffers of the states that they update; if it `waits`, everything else in the
+    stage must come before them. `exchanged` marks the stage that runs after the
     exchange of the values at the seam, `divided` those after a part of its values is computed. What
     the slots `summed` hold is summed over the ranks before the stage runs.
     """
@@ -37,16 +39,18 @@ class Stage:
     updated: tuple[int, ...]
     inputs: tuple[tuple[int, Variable], ...] = ()
     hands: tuple[tuple[int, Variable], ...] = ()
-    in_place: bool = False
+    in_place: tuple[int, ...] = ()
+    waits: bool = False
     exchanged: bool = False
     divided: bool = False
     summed: tuple[int, ...] = ()
 
 
-def stages(graph: Graph, seam: Seam = NO_SEAM) -> list[Stage]:
+def stages(graph: Graph, seam: Seam = NO_SEAM, writes_wait: bool = False) -> list[Stage]:
     """Return the stages of a step, in order.
 
-    Values at the seam are handed on in the slots 0, 1, ….
+    Values at the seam are handed on in the slots 0, 1, …. Where `writes_wait`, row writes are in the
+    last stage: whoever runs it has them wait for everything else in it.
     """
     slots = count()
     indices = tuple(range(len(graph.fetches))), tuple(range(len(graph.updates)))
@@ -59,13 +63,19 @@ def stages(graph: Graph, seam: Seam = NO_SEAM) -> list[Stage]:
         divided += [*parts, replace(second, exchanged=True)]
     divided = [part for stage in divided for part in _pauses(stage, slots)]
     writes = _row_writes(divided[-1].graph)
-    if writes:
-        first, second = _split(divided.pop(), writes, slots)
-        divided += [first, replace(second, in_place=True)]
+    if writes and writes_wait:
+        last = divided.pop()
+        news = zip(last.updated, last.graph.updates, strict=True)
+        in_place = tuple([k for k, (_, new) in news if new.node in writes])
+        divided.append(replace(last, in_place=in_place, waits=True))
+    elif writes:
+        first, second = _split(divided.pop(), writes | _views_before(writes), slots)
+        divided += [first, replace(second, in_place=second.updated)]
     return divided
 
 
 _WRITES = {("ScatterND", "none"), ("ScatterElements", "add")}
+WRITING = {name for name, _ in _WRITES}
 
 
 def _row_writes(graph) -> set[Node]:
@@ -84,16 +94,23 @@ def _row_writes(graph) -> set[Node]:
         if new.node is not None
         and (new.node.op_type, new.node.attributes.get("reduction", "none")) in _WRITES
         and new.node.inputs[0] is v
-        and updated.isdisjoint(new.node.inputs[1:])
+        and updated.isdisjoint(map(_viewed, new.node.inputs[1:]))
         and new not in needed
         and new_values.count(new) == 1
     }
     if all(node in writes for node in ancestors(graph.outputs)):
         return set()
-    return writes | _views_before(writes)
+    return writes
 
 
 _VIEWS = {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Identity"}
+
+
+def _viewed(x):
+    """What a value is a view of, whose memory it may share."""
+    while x is not None and x.node is not None and x.node.op_type in _VIEWS:
+        x = x.node.inputs[0]
+    return x
 
 
 def _views_before(nodes) -> set[Node]:

@@ -14,6 +14,8 @@ from .views import View
 
 _START = {"sum": "0", "mean": "0", "pick": "-0.0", "max": "-INFINITY", "min": "INFINITY"}
 _SUMS = ("sum", "mean", "pick")
+_AHEAD = 64  # elements by which their places are looked at before they are read
+_CACHED = 1 << 15  # elements of a value that a cache has anyway
 _SLOW = ("f_", "exp", "log", "tanh", "erf", "sqrt", "/")  # about as long as eight sums
 
 
@@ -214,6 +216,7 @@ class Nest:
     def _statements(self) -> None:
         registers: dict[str, str] = {}
         loaded: dict[int, str] = {}
+        far: dict[str, Access] = {}  # the places of single elements, by the names of their numbers
         for k, statement in enumerate(self.loop.statements):
             terms = []
             for j, x in enumerate(statement.inputs):
@@ -231,6 +234,7 @@ class Nest:
                     terms.append(loaded[id(access)])
             place = self._index(self._placed[k]) if k in self._placed else "0"
             if statement.at is not None:
+                self._fetch(k, far.get(terms[1]), statement)
                 terms[0] = self._far(k, terms[1], statement)
             number = None if statement.number is None else self.given.number(statement.number)
             bad = self.given.errors() if statement.is_plain else ""
@@ -241,6 +245,10 @@ class Nest:
                 self._reduce(statement, text, self._written[k], k)
                 continue
             registers[statement.y] = self._let(self.body.values.kind(statement.y), text)
+            if statement.is_plain and statement.number is not None and (k, 0) in self._read:
+                number, unknown = statement.number
+                if unknown or number > _CACHED:
+                    far[registers[statement.y]] = self._read[k, 0]
             if k in self._written:
                 element = self._elements[id(self._written[k])]
                 self._inner.append(f"{element} = {registers[statement.y]};")
@@ -251,6 +259,27 @@ class Nest:
         for name, s in zip(self.names, access.along, strict=True):
             terms += term(name, s, self.given)
         return f"(int32_t)({' + '.join(terms) or 0})"
+
+    def _fetch(self, k: int, place: Access | None, statement: Statement) -> None:
+        """Let the memory fetch an element that is read some rounds later.
+
+        The processor has a few of them on their way by itself. A place that is out of range is
+        harmless here.
+        """
+        if place is None or not self.levels or place.along[-1] == ZERO or statement.at is None:
+            return
+        last = len(self.levels) - 1
+        name, alone = self.names[last], not self.axes and not last
+        end = "hi" if alone else self.given.number(self.levels[last])
+        later = f"({name} + {_AHEAD} < {end} ? {name} + {_AHEAD} : {name})"
+        at = term(later, place.along[last], self.given)[0]
+        pointer = self._elements[id(place)].partition("[")[0]
+        stride, own = self.given.number(statement.at), self._elements[id(self._read[k, 0])]
+        size = f"sizeof({own})"
+        self._inner.append(
+            f"__builtin_prefetch((void *)((uintptr_t)&{own} + "
+            f"(uintptr_t){pointer}[{at}] * {stride} * {size}));"
+        )
 
     def _far(self, k: int, index: str, statement: Statement) -> str:
         """An element of a statement's first input whose place along an axis is the second one."""

@@ -225,11 +225,17 @@ static Status *CALLED op_compute(void *kernel, Context *context) {
   return made->op->run(made->state, context);
 }
 
+/* For operators whose last input is one or more of any types, of which nothing is read. */
+UNUSED static int CALLED op_kind_last(const Op *op, size_t k) { return k + 1 == op->n_inputs ? 2 : 0; }
+UNUSED static int CALLED op_one(const Op *op) { (void)op; return 1; }
+
 /* A row of `ops`; in_place and release may be 0. */
-#define OPERATOR_IN_PLACE(title, n_inputs, n_outputs, types, open, close, run, in_place, release) \
+#define OPERATOR_OF(kind, arity, title, n_inputs, n_outputs, types, open, close, run, in_place, release) \
   {18, 0, op_name, op_provider, op_input_type, op_inputs, op_output_type, op_outputs, 0, op_destroy, \
-   op_zero, op_zero, op_zero, {op_none, op_none, op_none, op_none}, op_create, op_compute, 0, \
+   kind, op_zero, op_zero, {arity, op_none, op_none, op_none}, op_create, op_compute, 0, \
    op_first, op_last, in_place, release, 0, 0, title, n_inputs, n_outputs, types, open, close, run, 0}
+#define OPERATOR_IN_PLACE(...) OPERATOR_OF(op_zero, op_none, __VA_ARGS__)
+#define OPERATOR_WAITING(...) OPERATOR_OF(op_kind_last, op_one, __VA_ARGS__)
 #define OPERATOR(title, n_inputs, n_outputs, types, open, close, run) \
   OPERATOR_IN_PLACE(title, n_inputs, n_outputs, types, open, close, run, 0, 0)
 

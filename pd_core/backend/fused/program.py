@@ -15,7 +15,7 @@ from onnx import ModelProto, helper
 
 from ...graph.variable import Dim, is_open
 from ..lowering import Lowered
-from . import fusion, rows
+from . import fusion, rows, writes
 from .build import build, toolchain
 from .home import keep, kept, library
 from .onednn import kernels
@@ -51,8 +51,13 @@ FUSERS: list[Fuser] = [
 ]
 
 
-def fuse(lowered: Lowered, equal: Equal) -> tuple[bytes, list[Path]]:
+def fuse(
+    lowered: Lowered, equal: Equal, waiting: Sequence[str] = ()
+) -> tuple[bytes, list[Path]]:
     """Return a program with kernels in the place of operators, as a model, and their libraries.
+
+    `waiting` are results of row writes that go into the memory of the table which they read: these
+    wait for everything else.
 
     What it becomes is kept in the folder of libraries, for the same program in another process.
     CompilerError if the kernels cannot be compiled.
@@ -60,19 +65,19 @@ def fuse(lowered: Lowered, equal: Equal) -> tuple[bytes, list[Path]]:
     kinds, equal = _canonical(lowered, equal)
     model = lowered.model.SerializeToString()
     if len(model) > _LARGEST:
-        libraries = _fuse(lowered.model, kinds, equal)
+        libraries = _fuse(lowered.model, kinds, equal, waiting)
         return lowered.model.SerializeToString(), libraries
-    name = _digest(model, kinds, equal)
+    name = _digest(model, kinds, equal, waiting)
     found = _remembered(name)
     if found is None:
-        libraries = _fuse(lowered.model, kinds, equal)
+        libraries = _fuse(lowered.model, kinds, equal, waiting)
         found = lowered.model.SerializeToString(), libraries
         names = [path.name for path in libraries]
         keep(name, json.dumps(names).encode() + b"\n" + found[0])
     return found
 
 
-def _fuse(model: ModelProto, kinds: Kinds, equal: Equal) -> list[Path]:
+def _fuse(model: ModelProto, kinds: Kinds, equal: Equal, waiting: Sequence[str]) -> list[Path]:
     """Replace operators of a model; return the libraries of the kernels.
 
     Those of a fuser are compiled while the next one replaces operators.
@@ -83,7 +88,9 @@ def _fuse(model: ModelProto, kinds: Kinds, equal: Equal) -> list[Path]:
             source, _ = fuser.fuse(model, kinds, equal)
             if source is not None:
                 libraries.append(pool.submit(build, source, **fuser.options()))
-        return [made.result() for made in libraries]
+        if waiting:
+            libraries.append(pool.submit(build, writes.wait(model, kinds, waiting)))
+        return list(dict.fromkeys(made.result() for made in libraries))
 
 
 def _canonical(lowered: Lowered, equal: Equal) -> tuple[Kinds, Equal]:
@@ -104,9 +111,9 @@ def _canonical(lowered: Lowered, equal: Equal) -> tuple[Kinds, Equal]:
     return kinds, [(named(a), named(b)) for a, b in equal]
 
 
-def _digest(model: bytes, kinds: Kinds, equal: Equal) -> str:
+def _digest(model: bytes, kinds: Kinds, equal: Equal, waiting: Sequence[str]) -> str:
     """A digest of all that decides what a program becomes."""
-    parts = [repr(kinds), repr(equal)]
+    parts = [repr(kinds), repr(equal), repr(list(waiting))]
     for fuser in FUSERS:
         module = sys.modules[fuser.fuse.__module__]
         parts += [_sources(str(Path(str(module.__file__)).parent)), module.__name__]

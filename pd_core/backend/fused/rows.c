@@ -5,6 +5,7 @@
 #define MOST 8         /* parts of columns */
 #define COLUMNS 32     /* of a part, at least; as many bytes as two lines of a cache */
 #define GRAIN 40000    /* elements that are worth the help of another thread */
+#define AHEAD 64       /* rows, of one number, by which memory is asked for them before they change */
 #define COPIED 65536   /* elements of a part of a copy */
 
 static Status *count_of(Context *context, size_t k, int64_t *count) {
@@ -36,9 +37,13 @@ static void copy_part(void *state, size_t part) {
   static int64_t outside_##type(const Added *a) { \
     const type *index = a->index; \
     const int64_t h = a->height; \
-    int outside = 0; \
-    for (int64_t k = 0; k < a->n; k++) outside |= (index[k] < -h) | (index[k] >= h); \
-    for (int64_t k = 0; outside && k < a->n; k++) \
+    uint64_t outside = 0; /* the sign of what is left of -h, or right of h - 1 */ \
+    _Pragma("omp simd reduction(| : outside)") \
+    for (int64_t k = 0; k < a->n; k++) { \
+      const uint64_t row = (uint64_t)(int64_t)index[k]; \
+      outside |= (row + (uint64_t)h) | ((uint64_t)h - 1 - row); \
+    } \
+    for (int64_t k = 0; outside >> 63 && k < a->n; k++) \
       if (index[k] < -h || index[k] >= h) return k; \
     return -1; \
   } \
@@ -49,7 +54,8 @@ static void copy_part(void *state, size_t part) {
     const int64_t wide = lo + a->step < w ? a->step : w - lo; \
     if (w == 1) { \
       for (int64_t k = 0; k < a->n; k++) { \
-        const int64_t row = (int64_t)index[k]; \
+        const int64_t row = (int64_t)index[k], later = (int64_t)index[k + AHEAD < a->n ? k + AHEAD : k]; \
+        __builtin_prefetch(a->y + (later < 0 ? later + a->height : later), 1); \
         a->y[row < 0 ? row + a->height : row] += a->values[k]; \
       } \
       return; \
@@ -156,6 +162,29 @@ static Status *run_sorted(void *state, Context *context) {
   return 0;
 }
 
+/* ---- integers as they are; what reads them waits for whatever else is given ---- */
+
+static Status *run_waiting(size_t bytes, Context *context) {
+  const void *x;
+  void *y;
+  int64_t d[16], count = 0;
+  size_t rank = 0;
+  TRY(input(context, 0, &x));
+  TRY(count_of(context, 0, &count));
+  TRY(shape(context, 0, d, 16, &rank));
+  TRY(output(context, 0, d, rank, &y));
+  if (y != x) memcpy(y, x, (size_t)count * bytes);
+  return 0;
+}
+static Status *run_waiting_64(void *state, Context *context) {
+  (void)state;
+  return run_waiting(8, context);
+}
+static Status *run_waiting_32(void *state, Context *context) {
+  (void)state;
+  return run_waiting(4, context);
+}
+
 /* ---- the operators ---- */
 
 static int zero[1];
@@ -166,9 +195,15 @@ static size_t CALLED in_place(int **inputs, int **outputs) {
 static void CALLED release(int *inputs, int *outputs) { (void)inputs; (void)outputs; }
 
 static const unsigned char types_64[] = {1, 7, 1, 1}, types_32[] = {1, 6, 1, 1}, types_sorted[] = {7, 7, 7, 2};
+static const unsigned char waiting_64[] = {1, 7, 1, 0, 1}, waiting_32[] = {1, 6, 1, 0, 1};
+static const unsigned char index_64[] = {7, 0, 7}, index_32[] = {6, 0, 6};
 static const Op ops[] = {
   OPERATOR_IN_PLACE("AddRows64", 3, 1, types_64, open_added, free, run_added_64, in_place, release),
   OPERATOR_IN_PLACE("AddRows32", 3, 1, types_32, open_added, free, run_added_32, in_place, release),
+  OPERATOR_WAITING("AddRowsLast64", 4, 1, waiting_64, open_added, free, run_added_64, in_place, release),
+  OPERATOR_WAITING("AddRowsLast32", 4, 1, waiting_32, open_added, free, run_added_32, in_place, release),
+  OPERATOR_WAITING("Wait64", 2, 1, index_64, 0, 0, run_waiting_64, in_place, release),
+  OPERATOR_WAITING("Wait32", 2, 1, index_32, 0, 0, run_waiting_32, in_place, release),
   OPERATOR("Sort", 1, 3, types_sorted, 0, 0, run_sorted),
 };
 REGISTER("pd.rows")

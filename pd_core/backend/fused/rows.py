@@ -41,11 +41,12 @@ def fuse(
     if not found.additions + found.sorts:
         return None, found
     model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    return _source(), found
+    return source(), found
 
 
 @cache
-def _source() -> str:
+def source() -> str:
+    """Return the C source of the operators."""
     here = Path(__file__).parent
     return "\n".join((here / name).read_text(encoding="utf-8") for name in ("prelude.c", "rows.c"))
 
@@ -152,4 +153,4 @@ def _sort(node: NodeProto, values: Values) -> NodeProto | None:
     )
 
 
-__all__ = ["DOMAIN", "Found", "fuse"]
+__all__ = ["DOMAIN", "Found", "fuse", "source"]

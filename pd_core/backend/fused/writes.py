@@ -1,0 +1,52 @@
+"""Row writes into the memory of the table that they read, in one program with its readers.
+
+The runtime knows nothing of memory that an input and an output share: it may compute what reads a
+table after what writes it. So the writes have all other results of the program as more inputs, and
+data alone puts them last. They come after whatever may fail, too: a step that fails has written
+nothing.
+"""
+
+from collections.abc import Collection, Mapping
+
+from onnx import ModelProto, TensorProto, helper
+
+from .rows import DOMAIN, source
+from .sizes import Kind
+
+_LAST = {"AddRows64": "AddRowsLast64", "AddRows32": "AddRowsLast32"}
+_WAITS = {TensorProto.INT64: "Wait64", TensorProto.INT32: "Wait32"}  # by the type of an index
+
+
+def wait(model: ModelProto, kinds: Mapping[str, Kind], results: Collection[str]) -> str:
+    """Let the operators that make these results wait for all others.
+
+    They read their table first, then its index, of which `kinds` has the type. Those of the runtime
+    have no more inputs; they wait for their index, which waits for the rest. Returns the C source
+    of the operators.
+    """
+    graph = model.graph
+    last = [node for node in graph.node if not set(results).isdisjoint(node.output)]
+    nodes = [node for node in graph.node if set(results).isdisjoint(node.output)]
+    made = {y for node in nodes for y in node.output if y}
+    read = [*(v.name for v in graph.output), *(x for node in last for x in node.input[1:])]
+    before = [x for x in dict.fromkeys(read) if x in made]
+    for node in last:
+        rest = [x for x in before if x not in node.input]
+        if node.domain == DOMAIN and rest:
+            node.op_type = _LAST[node.op_type]
+            node.input.extend(rest)
+        elif node.domain != DOMAIN and before:
+            index = node.input[1]
+            name = f"{node.name}/index"
+            op = _WAITS[kinds[index][0]]
+            nodes.append(helper.make_node(op, [index, *before], [name], name=name, domain=DOMAIN))
+            node.input[1] = name
+        nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+    if all(known.domain != DOMAIN for known in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return source()
+
+
+__all__ = ["wait"]
