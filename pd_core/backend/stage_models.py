@@ -20,8 +20,8 @@ def stage_models(
 ) -> "list[StageModel]":
     """Return the stages of a program as models, in order.
 
-    `prepare` returns an equivalent graph of a stage that is faster on a device. Where `writes_wait`,
-    row writes are in the last stage, see `stages`.
+    `prepare` returns an equivalent graph of a stage that is faster on a device. Where
+    `writes_wait`, row writes are in the last stage, see `stages`.
     """
     with not_recording():
         divided = stages(graph, seam, writes_wait)

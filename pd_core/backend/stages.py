@@ -27,11 +27,11 @@ class Stage:
     """A program of a step; `fetched` and `updated` index its fetches and updates in the step.
 
     Values are handed on in numbered slots: `inputs` are (slot, variable in this graph) that it
-    reads, `hands` are (slot, value) that it fills. The updates `in_place`, of those that are
-    `updated`, are written into the buffers of the states that they update; if it `waits`, everything else in the
-    stage must come before them. `exchanged` marks the stage that runs after the
-    exchange of the values at the seam, `divided` those after a part of its values is computed. What
-    the slots `summed` hold is summed over the ranks before the stage runs.
+    reads, `hands` are (slot, value) that it fills. The updates `in_place`, by their indices in the
+    step, are written into the buffers of the states that they update; if the stage `waits`, they
+    must come after everything else in it. `exchanged` marks the stage that runs after the exchange
+    of the values at the seam, `divided` those after a part of its values is computed. What the
+    slots `summed` hold is summed over the ranks before the stage runs.
     """
 
     graph: Graph
@@ -49,8 +49,8 @@ class Stage:
 def stages(graph: Graph, seam: Seam = NO_SEAM, writes_wait: bool = False) -> list[Stage]:
     """Return the stages of a step, in order.
 
-    Values at the seam are handed on in the slots 0, 1, …. Where `writes_wait`, row writes are in the
-    last stage: whoever runs it has them wait for everything else in it.
+    Values at the seam are handed on in the slots 0, 1, …. Where `writes_wait`, row writes are in
+    the last stage: whoever runs it has them wait for everything else in it.
     """
     slots = count()
     indices = tuple(range(len(graph.fetches))), tuple(range(len(graph.updates)))

@@ -51,9 +51,7 @@ FUSERS: list[Fuser] = [
 ]
 
 
-def fuse(
-    lowered: Lowered, equal: Equal, waiting: Sequence[str] = ()
-) -> tuple[bytes, list[Path]]:
+def fuse(lowered: Lowered, equal: Equal, waiting: Sequence[str] = ()) -> tuple[bytes, list[Path]]:
     """Return a program with kernels in the place of operators, as a model, and their libraries.
 
     `waiting` are results of row writes that go into the memory of the table which they read: these

@@ -101,3 +101,5 @@ def test_the_index_of_rows_that_are_written_is_not_handed_on():
     _, index, values = write.inputs
     assert graph.feeds[0] in leaves([index])
     assert second.inputs[0][1] in leaves([values])
+    (whole,) = stages(graph, writes_wait=True)
+    assert whole.graph is graph and whole.waits and whole.in_place == second.updated
