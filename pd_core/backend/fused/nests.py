@@ -246,8 +246,8 @@ class Nest:
                 continue
             registers[statement.y] = self._let(self.body.values.kind(statement.y), text)
             if statement.is_plain and statement.number is not None and (k, 0) in self._read:
-                number, unknown = statement.number
-                if unknown or number > _CACHED:
+                rows, unknown = statement.number
+                if unknown or rows > _CACHED:
                     far[registers[statement.y]] = self._read[k, 0]
             if k in self._written:
                 element = self._elements[id(self._written[k])]

@@ -8,13 +8,14 @@ nothing.
 
 from collections.abc import Collection, Mapping
 
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, helper
 
+from .operators import INT32, INT64
 from .rows import DOMAIN, source
 from .sizes import Kind
 
 _LAST = {"AddRows64": "AddRowsLast64", "AddRows32": "AddRowsLast32"}
-_WAITS = {TensorProto.INT64: "Wait64", TensorProto.INT32: "Wait32"}  # by the type of an index
+_WAITS: dict[int, str] = {INT64: "Wait64", INT32: "Wait32"}  # by the type of an index
 
 
 def wait(model: ModelProto, kinds: Mapping[str, Kind], results: Collection[str]) -> str:
