@@ -75,8 +75,8 @@ class Bound:
                 self.binding.bind_output(name, *self.device)
         try:
             self.session.run_with_iobinding(self.binding)
-        except Exception:
-            if not self._fetched or part.in_place:
+        except Exception as error:
+            if not self._fetched or part.may_have_written(error):
                 raise
             self._run_again()
         self._collect(handed, fetched, keep)

@@ -69,9 +69,20 @@ class StageModel:
         self.updates = [(k, next(outputs)) for k in stage.updated]
         self.in_place, self.exchanged = stage.in_place, stage.exchanged
         self.waiting: list[str] = []
+        self._writes: list[str] = []  # the names of those operators
         if stage.waits:
             self.in_place, self.waiting = self._row_writes(stage, lowered)
         self.divided, self.summed = stage.divided, stage.summed
+
+    def may_have_written(self, error: Exception) -> bool:
+        """Return whether rows may have been written before the runtime's error of a run.
+
+        Writes that wait for all else have not begun if that fails; one of several may fail.
+        """
+        if not self.waiting:
+            return bool(self.in_place)
+        text = str(error)
+        return any(f"'{name}'" in text for name in self._writes)
 
     def _row_writes(self, stage, lowered) -> tuple[tuple[int, ...], list[str]]:
         """Those of the updates in place that are still row writes, and the names of their results.
@@ -88,4 +99,5 @@ class StageModel:
             if node.input[0] == lowered.names.get(targets[k]):
                 found.append(k)
                 names.append(name)
+                self._writes.append(node.name)
         return tuple(found), names

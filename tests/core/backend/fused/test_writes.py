@@ -12,6 +12,7 @@ from pd_core.backend.fused.rows import fuse
 from pd_core.backend.fused.writes import wait
 from pd_core.backend.program import build as graph_of
 from pd_core.backend.stages import stages
+from pd_core.graph.node import apply, refined
 from tests.core.backend.fused.alone import kinds_of, model_of
 
 compiled = pytest.mark.skipif(not available(), reason="there is no C compiler here")
@@ -152,6 +153,25 @@ def test_a_step_that_fails_writes_nothing():
             np.testing.assert_array_equal(session.eval(table), 1.0)
         session.eval([loss, picks, update], {ids: good, other: np.array([3])})
         assert (session.eval(table)[:3] < 1).all()
+
+
+@compiled
+def test_results_whose_size_depends_on_values():
+    """A result is not of the size that an imported model declares: rows are written once anyway."""
+    x = pd.Variable("x", shape=[None])
+    wrong = refined(apply("Compress", x, x > 0, axis=0), x.dims)
+    table = pd.Variable("table", data=np.zeros((HEIGHT, 1), np.float32), row_sparse=True)
+    ids = pd.Variable([None], dtype="int64")
+    loss = pd.reduce_sum(pd.square(pd.gather(table, ids) - 1.0)) * 0.5
+    update = pd.SGDOptimizer(0.5).minimize(loss)
+    expected = np.zeros(HEIGHT, np.float32)
+    with pd.Session(fused=True) as session:
+        for k in (3, 3, 3, 3, 2, 1, 3, 0, 3):
+            feed = np.where(np.arange(3) < k, 1, 0).astype(np.float32)
+            ones = session.eval([wrong, loss, update], {x: feed, ids: np.array([k, 7])})[0]
+            expected[[k, 7]] += 0.5 * (1 - expected[[k, 7]])
+            assert ones.size == k
+            np.testing.assert_array_equal(session.eval(table)[:, 0], expected)
 
 
 @compiled
