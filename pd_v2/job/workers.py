@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from ..program_name import program_name
@@ -32,14 +33,20 @@ def start(workers, options, program, policy):
         own += [] if policy.heartbeat is None else ["--heartbeat", f"{policy.heartbeat:g}"]
         return f"{program_name()} {shlex.join([*own, *resuming, *program])}"
 
-    def command(count, is_again):
-        return prepared(count, [*(resuming if is_again else options), *program])
+    with tempfile.TemporaryDirectory(prefix="pd-v2-job-", ignore_cleanup_errors=True) as folder:
 
-    return supervise(command, line, workers, policy)
+        def command(count, is_again):
+            return prepared(count, [*(resuming if is_again else options), *program], folder)
+
+        return supervise(command, line, workers, policy)
 
 
-def prepared(workers, arguments):
-    """Return the command line and the environment of a job; ValueError if there is no MPI."""
+def prepared(workers, arguments, folder):
+    """Return the command line and the environment of a job; ValueError if there is no MPI.
+
+    In `folder` the job has a new folder for mpiexec's own temporary files. Those of the program
+    are where they would be without it.
+    """
     if importlib.util.find_spec("mpi4py") is None:
         raise ValueError(f"--workers {workers}: mpi4py is not installed\n{_HINT}")
     mpiexec = _mpiexec()
@@ -52,6 +59,9 @@ def prepared(workers, arguments):
     if _is_open_mpi(mpiexec):
         # its "slots" are physical cores; pd divides the cores among the ranks itself
         command += ["--oversubscribe", "--bind-to", "none"]
+        # in a common folder a job that ends removes what another is about to use
+        command += ["-x", f"TMPDIR={tempfile.gettempdir()}"]
+        environment["TMPDIR"] = tempfile.mkdtemp(dir=folder)
         environment.setdefault("PRTE_MCA_odls_base_sigkill_timeout", _SECONDS_TO_SAVE)
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")

@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +59,7 @@ read = list(common.cluster_files_reader(os.path.join(folder, 'part-*'), 1, 0)())
 print len(parts), len(read), sorted(os.listdir(folder))
 print [open(os.path.join(folder, 'log.txt')).read()], random.random(), list(names)[:9]
 print os.environ['PADDLE_INIT_TRAINER_ID'], os.environ['PADDLE_INIT_NUM_GRADIENT_SERVERS']
+print os.environ['TMPDIR']
 """
 FILES = ["best.tar", "log.txt", *(f"part-0000{k}.pickle" for k in range(3))]
 FILES += ["records-00000", "records-00001"]
@@ -103,12 +106,12 @@ def launch(folder, *arguments, script=SCRIPT, **options):
 def test_what_a_script_prints_and_writes(tmp_path):
     job = launch(tmp_path)
     assert job.returncode == 0, job.stderr
-    counts, read, place = job.stdout.splitlines()
+    counts, read, place, temporary = job.stdout.splitlines()
     assert counts == f"3 10 {FILES}"
     assert read.startswith("['0\\n1\\n2\\n'] 0.")
     assert place == "0 2"
     assert sorted(os.listdir(tmp_path / "model")) == FILES
-    assert list((tmp_path / "tmp").glob("pd-v2-rank-*")) == []
+    assert temporary == str(tmp_path / "tmp") and os.listdir(temporary) == []
     warning = "init: num_gradient_servers=1: this job has 2 trainers, and trainer_id is the rank"
     assert job.stderr.count(warning) == 1
 
@@ -229,10 +232,10 @@ def test_samples_are_told_apart_by_their_text():
     assert trace([object()]) is None
 
 
-def options_of(found, monkeypatch):
+def options_of(found, folder, monkeypatch):
     """The command line of `--workers` with what `shutil.which` finds."""
     monkeypatch.setattr(workers.shutil, "which", lambda name, path=None: found.get(bool(path)))
-    return workers.prepared(3, ["--progress", "train.py", "x"])
+    return workers.prepared(3, ["--progress", "train.py", "x"], folder)
 
 
 @pytest.mark.parametrize("place", [True, False], ids=["beside", "path"])
@@ -243,13 +246,17 @@ def test_the_command_that_starts_a_job(place, monkeypatch, tmp_path):
     monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: name)
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     monkeypatch.setattr(workers.os, "geteuid", lambda: 0)
-    line, environment = options_of({place: str(mpiexec)}, monkeypatch)
-    job = f"{mpiexec} -n 3 --oversubscribe --bind-to none {sys.executable} -m pd_v2"
+    line, environment = options_of({place: str(mpiexec)}, tmp_path, monkeypatch)
+    own = f"-x TMPDIR={tempfile.gettempdir()}"
+    job = f"{mpiexec} -n 3 --oversubscribe --bind-to none {own} {sys.executable} -m pd_v2"
     assert " ".join(line) == f"{job} --progress train.py x"
     assert environment["PYTHONHASHSEED"] == "0"
     assert environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+    _, of_another = options_of({place: str(mpiexec)}, tmp_path, monkeypatch)
+    folders = {Path(one["TMPDIR"]) for one in (environment, of_another)}
+    assert len(folders) == 2 and all(f.is_dir() and f.parent == tmp_path for f in folders)
     mpiexec.write_text("#!/bin/sh\necho HYDRA build details:")
-    line, environment = options_of({place: str(mpiexec)}, monkeypatch)
+    line, environment = options_of({place: str(mpiexec)}, tmp_path, monkeypatch)
     assert line[:4] == [str(mpiexec), "-n", "3", sys.executable]
 
 
@@ -290,6 +297,23 @@ def test_restarts_are_counted(end, status, why, fake, tmp_path, capfd):
     ended = f"python -m pd_v2: the job ended with exit status {status}{why}; restart"
     begins = "from the beginning: there is no checkpoint"
     assert capfd.readouterr().err == f"{ended} 1 of 3 {begins}\n{ended} 2 of 3 {begins}\n"
+
+
+OPEN_MPI = """#!/bin/sh
+[ "$1" = --version ] && echo 'mpiexec (Open MPI) 5.0' && exit
+touch $TMPDIR/left && echo $TMPDIR >> {folder}/calls
+[ $(wc -l < {folder}/calls) -gt 1 ]
+"""
+
+
+def test_each_start_has_a_temporary_folder_of_its_own(fake, tmp_path, monkeypatch):
+    calls = fake(0, "")
+    (tmp_path / "mpiexec").write_text(OPEN_MPI.format(folder=tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert workers.start(2, [], ["t.py"], Policy(1)) == 0
+    first, second = map(Path, calls())
+    assert first != second and first.parent == second.parent != tmp_path
+    assert sorted(os.listdir(tmp_path)) == ["calls", "mpiexec"]
 
 
 def test_a_job_that_fails_again_and_again(fake, tmp_path, capfd):
