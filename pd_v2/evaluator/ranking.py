@@ -55,12 +55,24 @@ def _without_values(who, scores, weight):
     """Return whether the metric is 0 since ids stand where numbers belong; warn if so."""
     for role, x in (("input", scores), ("weight", weight)):
         if x is not None and x.holds_ids:
-            warn(
-                f"{who}: the metric is 0, because the {role} {x.name!r} holds ids\n"
-                "  hint: of several layers the second is the label, the last may be the weight"
-            )
+            _warn_of_zero(who, role, x, "ids")
             return True
     return False
+
+
+def _without_ids(who, label):
+    """Return whether the metric is 0 since numbers stand where ids belong; warn if so."""
+    if label.holds_ids or label.ids is not None:
+        return False
+    _warn_of_zero(who, "label", label, "numbers")
+    return True
+
+
+def _warn_of_zero(who, role, x, content):
+    warn(
+        f"{who}: the metric is 0, because the {role} {x.name!r} holds {content}\n"
+        "  hint: of several layers the second is the label, the last may be the weight"
+    )
 
 
 def _declare_zero(kind, function, name, layers):
@@ -137,12 +149,13 @@ def pnpair(input, label, query_id, weight=None, name=None):
 
     Pairs are rows of one query with different labels, ordered by the last column; pairs of equal
     scores are ignored. A pair has the mean weight of its rows. Without a wrong pair it is the
-    number of right ones.
+    number of right ones. As in 2017 the metric is 0, with a warning, where the scores or the weight
+    are ids, or the label is none.
     """
     roles = "input", "label", "query_id", "weight"
     layers = base.by_role("pnpair", roles, input, label, query_id, weight)
     scores, label, query_id, weight = layers
-    if _without_values("pnpair", scores, weight):
+    if _without_values("pnpair", scores, weight) or _without_ids("pnpair", label):
         _declare_zero("pnpair", "pnpair", name, layers)
         return
     base.check_rows("pnpair", scores)

@@ -7,6 +7,7 @@ pd_v2.python2.shims, whose name starts with _py2_. Every node keeps its location
 import ast
 import copy
 
+from pd_v2.python2 import comprehensions
 from pd_v2.python2.fixers.target_names import target_of_name
 from pd_v2.python2.shims.attributes import ATTRIBUTES
 
@@ -19,6 +20,12 @@ _OLD_METHODS = {
     *("__cmp__", "__delslice__", "__div__", "__eq__", "__getslice__", "__idiv__", "__nonzero__"),
     *("__rdiv__", "__setslice__", "next"),
 }
+
+# Built-in functions that print nothing, of what programs usually give them.
+_QUIET = frozenset(
+    "abs bool chr dict float hex int len list max min ord range repr round sorted str sum tuple type"
+    " unicode xrange zip".split()
+)
 
 # In Python 3 a keyword of the class statement.
 _METACLASS = "__metaclass__"
@@ -36,12 +43,54 @@ def future_features(tree):
 
 def convert_semantics(tree):
     """Rewrite the tree of a Python 2 module as that of an equivalent Python 3 module."""
-    return ast.fix_missing_locations(_Transformer("division" in future_features(tree)).visit(tree))
+    comprehensions.assign_variables(tree)
+    errors = {node.name for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)}
+    transformer = _Transformer(future_features(tree), errors)
+    return ast.fix_missing_locations(transformer.visit(tree))
 
 
 class _Transformer(ast.NodeTransformer):
-    def __init__(self, true_division):
-        self.true_division = true_division
+    def __init__(self, features, errors):
+        self.true_division = "division" in features
+        self.prints_by_statement = "print_function" not in features
+        self.errors = errors  # names that `except` binds
+
+    def visit_Expr(self, node):
+        """Split `print a, f()`, which printed a before it called f."""
+        parts = None
+        if self.prints_by_statement and _is_call_of(node.value, "print"):
+            parts = _print_one_by_one(node.value)
+        return [self.generic_visit(part) for part in parts or [node]]
+
+    def visit_Subscript(self, node):
+        """Rewrite `e[0]` of an error as that of its arguments."""
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            node.value = self._parts_of_error(node.value)
+        return node
+
+    def visit_Assign(self, node):
+        """Rewrite `a, b = e` of an error as that of its arguments."""
+        self.generic_visit(node)
+        if any(isinstance(target, ast.Tuple | ast.List) for target in node.targets):
+            node.value = self._parts_of_error(node.value)
+        return node
+
+    def visit_For(self, node):
+        """Rewrite `for part in e` of an error as that of its arguments."""
+        self.generic_visit(node)
+        node.iter = self._parts_of_error(node.iter)
+        return node
+
+    def visit_comprehension(self, node):
+        """Rewrite `[part for part in e]` of an error as that of its arguments."""
+        self.generic_visit(node)
+        node.iter = self._parts_of_error(node.iter)
+        return node
+
+    def _parts_of_error(self, node):
+        is_error = isinstance(node, ast.Name) and node.id in self.errors
+        return _call(node, "parts", node) if is_error else node
 
     def visit_BinOp(self, node):
         self.generic_visit(node)
@@ -145,6 +194,38 @@ class _Transformer(ast.NodeTransformer):
 def _at(location, node):
     """Give a node the source location of another one."""
     return ast.fix_missing_locations(ast.copy_location(node, location))
+
+
+def _is_call_of(node, name):
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _print_one_by_one(call):
+    """Return a print statement as one for each of its values; None if one does as well."""
+    first, *others = call.args or [None]
+    if not any(map(_may_print, others)):
+        return None
+    statements, options = [], {keyword.arg: keyword for keyword in call.keywords}
+    if "file" in options and not isinstance(options["file"].value, ast.Name | ast.Attribute):
+        target = ast.Name("_py2_file", ast.Store())
+        statements.append(_assignment(target, options["file"].value, call))
+        options["file"].value = _at(call, _as_load(target))
+    comma = _at(call, ast.keyword("end", ast.Constant(" ")))
+    to = [options["file"]] if "file" in options else []
+    for value in call.args[:-1]:
+        part = ast.Call(copy.copy(call.func), [value], [*map(copy.deepcopy, to), comma])
+        statements.append(_at(call, ast.Expr(part)))
+    last = ast.Call(call.func, call.args[-1:], call.keywords)
+    return [*statements, _at(call, ast.Expr(last))]
+
+
+def _may_print(node):
+    """Return whether the evaluation of a printed value may print, or change another one."""
+    return any(
+        isinstance(part, ast.Yield)
+        or (isinstance(part, ast.Call) and not any(_is_call_of(part, name) for name in _QUIET))
+        for part in ast.walk(node)
+    )
 
 
 def _comparison(location, left, operator, right):

@@ -31,6 +31,15 @@ def _is_integer(value):
     return is_array and value.dtype.kind in "iub"
 
 
+def coerce(a, b):
+    """`coerce(...)`: both numbers in the wider of their types."""
+    kinds = [int, float, complex]
+    if not all(isinstance(x, tuple(kinds)) for x in (a, b)):
+        raise TypeError("number coercion failed")
+    kind = max((next(k for k in kinds if isinstance(x, k)) for x in (a, b)), key=kinds.index)
+    return kind(a), kind(b)
+
+
 def round_away(number, ndigits=0):
     """`round(...)`: rounds half away from zero, to a float."""
     if not math.isfinite(number):

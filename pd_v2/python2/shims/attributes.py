@@ -5,6 +5,7 @@ object that defines such an attribute itself keeps it.
 """
 
 import functools
+import html
 from collections.abc import Mapping
 
 from pd_v2.python2.shims import comparison, formatting, text
@@ -153,6 +154,7 @@ ATTRIBUTES = {
     "translate": _of_strings(_translate, "translate"),
     "tostring": _computed(lambda obj: lambda *order: text.Binary(obj.tobytes(*order)), _is_array),
     "fromstring": _renamed("frombytes"),
+    "unescape": _computed(lambda _: html.unescape, lambda obj: hasattr(obj, "handle_data")),
     "message": _computed(_message, _is_error),
     "func_name": _renamed("__name__"),
     "func_doc": _renamed("__doc__"),

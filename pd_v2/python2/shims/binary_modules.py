@@ -64,6 +64,16 @@ def _hashlib(hashlib):
     return {name: functools.partial(Hash, getattr(hashlib, name)) for name in names} | {"new": new}
 
 
+@overrides("md5")
+def _md5(hashlib):
+    return {"new": _hashlib(hashlib)["md5"]}
+
+
+@overrides("sha")
+def _sha(hashlib):
+    return dict.fromkeys(("new", "sha"), _hashlib(hashlib)["sha1"])
+
+
 @overrides("struct")
 def _struct(struct):
     def unpack(format, string):

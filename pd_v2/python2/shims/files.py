@@ -102,6 +102,16 @@ class Buffer(File):
             self.mode = "rb"
         super().write(string)
 
+    @property
+    def len(self):
+        """The number of bytes."""
+        return self.buffer.getbuffer().nbytes
+
+    @property
+    def pos(self):
+        """The place of the next byte."""
+        return self.buffer.tell()
+
     def getvalue(self):
         content = self.buffer.getvalue()
         return Binary(content) if "b" in self.mode else as_text(content)

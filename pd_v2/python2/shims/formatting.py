@@ -7,7 +7,7 @@ float gave 12 digits.
 import re
 import sys
 
-from pd_v2.python2.shims.text import as_text, printed
+from pd_v2.python2.shims.text import as_text, printed, shown
 
 _WIDTH = re.compile(r"(.?[<>^])?([1-9]\d*)?")
 
@@ -43,7 +43,28 @@ def _for_text(value):
 
 
 def _rounded(value):
-    return _Float(value) if type(value) is float else value
+    if type(value) is float:
+        return _Float(value)
+    return _Shown(value) if isinstance(value, set | frozenset | type) else value
+
+
+class _Shown:
+    """A set or a type that is formatted as in Python 2."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def __str__(self):
+        return printed(self._value)
+
+    def __repr__(self):
+        return shown(self._value)
+
+    def __format__(self, spec):
+        return format(str(self), spec)
+
+    def __getattr__(self, name):
+        return getattr(self._value, name)
 
 
 class _Float(float):

@@ -49,7 +49,7 @@ class _Pipe(File):
         """Close the pipe; return the exit status in the form of os.wait(), None for success."""
         self.buffer.close()
         status = self.process.wait()
-        return (-status if status < 0 else status << 8) or None
+        return _waited(status) or None
 
 
 @overrides("subprocess")
@@ -90,6 +90,20 @@ def _subprocess(subprocess):
         "Popen": Popen,
         "check_output": check_output,
     }
+
+
+@overrides("commands")
+def _commands(_):
+    def getstatusoutput(command):
+        status, output = process.sharing_translation(subprocess.getstatusoutput)(command)
+        return _waited(status), output
+
+    return {"getstatusoutput": getstatusoutput}
+
+
+def _waited(status):
+    """Return an exit status, -n after signal n, in the form of os.wait()."""
+    return -status if status < 0 else status << 8
 
 
 @overrides("multiprocessing")

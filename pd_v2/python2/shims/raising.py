@@ -1,4 +1,4 @@
-"""The error that `raise` with several parts raises."""
+"""The error that `raise` with several parts raises, and the parts of an error."""
 
 
 def raised(kind, value=None, traceback=None):
@@ -24,3 +24,9 @@ def _error(kind, value):
     if value is None:
         return kind()
     return kind(*value) if isinstance(value, tuple) else kind(value)
+
+
+def parts(value):
+    """Return the arguments of an error, for `e[0]` and `a, b = e`; any other value as it is."""
+    is_error = isinstance(value, BaseException) and not hasattr(value, "__getitem__")
+    return value.args if is_error else value

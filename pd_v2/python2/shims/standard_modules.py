@@ -1,6 +1,8 @@
 """Modules of the standard library whose names or functions have changed."""
 
 import functools
+import numbers
+import os
 import random
 import sys
 
@@ -67,7 +69,38 @@ def _collections(collections):
 
 @overrides("operator")
 def _operator(operator):
-    return {"div": divide, "isCallable": callable, "sequenceIncludes": operator.contains}
+    return {
+        "div": divide,
+        "isCallable": callable,
+        "isMappingType": lambda x: hasattr(x, "__getitem__") and not isinstance(x, str | bytes),
+        "isNumberType": lambda x: isinstance(x, numbers.Number),
+        "isSequenceType": lambda x: hasattr(x, "__getitem__") and not isinstance(x, dict),
+        "sequenceIncludes": operator.contains,
+    }
+
+
+@overrides("contextlib")
+def _contextlib(contextlib):
+    @contextlib.contextmanager
+    def nested(*managers):
+        with contextlib.ExitStack() as stack:
+            yield tuple(map(stack.enter_context, managers))
+
+    return {"nested": nested}
+
+
+@overrides("os.path", "posixpath", "ntpath")
+def _path(path):
+    def walk(top, function, argument):
+        """Call function(argument, folder, names) for each folder; names may be changed."""
+        names = os.listdir(top)
+        function(argument, top, names)
+        for name in names:
+            folder = path.join(top, name)
+            if path.isdir(folder) and not path.islink(folder):
+                walk(folder, function, argument)
+
+    return {"walk": walk}
 
 
 @overrides("types")
@@ -181,6 +214,8 @@ def _json(json):
     def writing(function):
         @functools.wraps(function)
         def to_text(*args, encoding=None, **keywords):
+            if keywords.get("indent") is not None and keywords.get("separators") is None:
+                keywords["separators"] = ", ", ": "
             if keywords.get("cls") is None:
                 keywords["default"] = _with_numpy_ints(keywords.get("default") or _no_json)
             return function(*args, **keywords)

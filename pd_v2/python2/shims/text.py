@@ -30,7 +30,52 @@ def printed(value):
     """`str(value)`: floats have 12 digits, bytes are text."""
     if type(value) is float:
         return _rounded(value)
-    return as_text(value) if isinstance(value, bytes | bytearray) else str(value)
+    if isinstance(value, bytes | bytearray):
+        return as_text(value)
+    return shown(value) if type(value) in _SHOWN or isinstance(value, type) else str(value)
+
+
+def shown(value):
+    """`repr(value)`: of sets `set([1])`, of built-in types `<type 'int'>`, in containers too.
+
+    Of an error with one argument it is `KeyError('k',)`.
+    """
+    text = repr(value)
+    if isinstance(value, BaseException) and type(value).__repr__ is BaseException.__repr__:
+        return text[:-1] + ",)" if len(value.args) == 1 else text
+    is_plain = not any(mark in text for mark in ("{", "<class ", "set("))
+    return text if is_plain else _shown(value, frozenset(), text)
+
+
+def _shown(value, around, text=None):
+    """Return `shown` of a value in containers with the ids `around`."""
+    kind = type(value)
+    if isinstance(value, type) and kind.__repr__ is type.__repr__:
+        return _type_shown(value)
+    if kind not in _SHOWN:
+        return text or repr(value)
+    if id(value) in around:
+        return {list: "[...]", dict: "{...}"}.get(kind, "(...)")
+    around |= {id(value)}
+    if kind is dict:
+        pairs = ((_shown(k, around), _shown(v, around)) for k, v in value.items())
+        return "{" + ", ".join(f"{k}: {v}" for k, v in pairs) + "}"
+    elements = ", ".join(_shown(element, around) for element in value)
+    if kind is tuple:
+        return f"({elements},)" if len(value) == 1 else f"({elements})"
+    return f"[{elements}]" if kind is list else f"{kind.__name__}([{elements}])"
+
+
+_SHOWN = (dict, frozenset, list, set, tuple)
+_DEFINED = 1 << 9  # Py_TPFLAGS_HEAPTYPE: by a class statement
+
+
+def _type_shown(kind):
+    if kind.__flags__ & _DEFINED:
+        return repr(kind)
+    is_error = issubclass(kind, BaseException)
+    module = {"builtins": "exceptions." if is_error else ""}.get(kind.__module__)
+    return f"<type '{kind.__module__ + '.' if module is None else module}{kind.__name__}'>"
 
 
 def _rounded(value):

@@ -28,10 +28,12 @@ _RENAMED = {
     "htmlentitydefs": ("html.entities",),
     "httplib": ("http.client",),
     "imp": ("pd_v2.python2.shims.imp",),
+    "md5": ("hashlib",),
     "pipes": ("shlex",),
     "Queue": ("queue",),
     "repr": ("reprlib",),
     "robotparser": ("urllib.robotparser",),
+    "sha": ("hashlib",),
     "SimpleHTTPServer": ("http.server",),
     "SocketServer": ("socketserver",),
     "StringIO": ("pd_v2.python2.shims.buffers",),
@@ -117,6 +119,8 @@ def view(name):
         for module in modules:
             if module.__name__ in _OVERRIDES:
                 names.update(_OVERRIDES[module.__name__](module))
+        if name in _RENAMED and name in _OVERRIDES:
+            names.update(_OVERRIDES[name](modules[0]))
         _views[name] = View(name, modules, names)
     return _views[name]
 

@@ -48,7 +48,7 @@ def slow_map(images, kind, threshold=0.5, difficult=False):
         curve, right = [], 0
         for n, (_, hit) in enumerate(found, 1):
             right += hit
-            curve.append((right / n, right / count))
+            curve.append((right / n, float(np.float32(right) / np.float32(count))))
         if kind == "11point":
             best = [max([p for p, r in curve if r >= k / 10], default=0.0) for k in range(11)]
             precisions.append(sum(best) / 11)
@@ -100,6 +100,17 @@ def test_mean_average_precision(kind, difficult, threshold, rng):
     expected = slow_map([image for b in batches for image in b], kind, threshold, difficult)
     assert 5 < expected < 100
     assert metric(*map(feeds, batches)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("count", "found", "points"), [(10, 6, 7), (10, 7, 7), (10, 9, 9)])
+def test_recalls_are_single_precision(count, found, points):
+    """7 of 10 in float32 are less than 0.7, and 9 of 10 less than 0.9; 6 of 10 are 0.6."""
+    E.detection_map(input=row_sequences(size=7), label=row_sequences("label", 6))
+    corners = np.arange(count)[:, None] / [10.0, 10.0]
+    boxes = np.concatenate([corners, corners + 0.1], axis=1)
+    truth = np.column_stack([np.ones(count), boxes, np.zeros(count)])
+    rows = np.column_stack([np.zeros(count), np.ones(count), np.arange(count, 0, -1) / 20, boxes])
+    assert metric(feeds([(rows[:found], truth)])) == pytest.approx(100 * points / 11)
 
 
 BOX = [1.0, 0.0, 0.0, 0.5, 0.5, 0.0]

@@ -64,12 +64,15 @@ def test_a_weight_of_ids_makes_the_area_0(rng):
     assert found.metrics["__auc_evaluator_0__"] == 0.0
 
 
-@pytest.mark.parametrize("which", ["scores", "weight"])
-def test_pairs_without_numbers_are_0(which):
+@pytest.mark.parametrize("which", ["scores", "label", "weight"])
+def test_pairs_of_the_wrong_kind_are_0(which):
+    """The label must be ids, as that of `rank_cost` must not."""
     query, label = ids("query", 5), ids("label", 2)
     with pytest.warns(UserWarning, match="pnpair: the metric is 0"):
         if which == "scores":
             E.pnpair(ids("x", 2), label, query)
+        elif which == "label":
+            E.pnpair(rows("x", 2), rows("label", 1), query)
         else:
             E.pnpair([rows("x", 2), label], query, query_id=ids("w", 5))
     assert metrics([{}]) == {"__pnpair_evaluator_0__": 0.0}
