@@ -14,7 +14,7 @@ _PREFIX = "_py2_"
 
 
 def assign_variables(tree):
-    """Let the list comprehensions of a module assign the variables that are read outside of them."""
+    """Let list comprehensions of a module assign the variables that are read outside of them."""
     _in_scope(tree)
 
 

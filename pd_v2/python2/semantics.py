@@ -22,10 +22,11 @@ _OLD_METHODS = {
 }
 
 # Built-in functions that print nothing, of what programs usually give them.
-_QUIET = frozenset(
-    "abs bool chr dict float hex int len list max min ord range repr round sorted str sum tuple type"
-    " unicode xrange zip".split()
-)
+_QUIET = {
+    *("abs", "bool", "chr", "dict", "float", "hex", "int", "len", "list", "max", "min", "ord"),
+    *("range", "repr", "round", "sorted", "str", "sum", "tuple", "type", "unicode", "xrange"),
+    "zip",
+}
 
 # In Python 3 a keyword of the class statement.
 _METACLASS = "__metaclass__"
@@ -202,8 +203,7 @@ def _is_call_of(node, name):
 
 def _print_one_by_one(call):
     """Return a print statement as one for each of its values; None if one does as well."""
-    first, *others = call.args or [None]
-    if not any(map(_may_print, others)):
+    if not any(map(_may_print, call.args[1:])):
         return None
     statements, options = [], {keyword.arg: keyword for keyword in call.keywords}
     if "file" in options and not isinstance(options["file"].value, ast.Name | ast.Attribute):
