@@ -9,6 +9,8 @@ import re
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from .proto_text import message_text
+
 # A message per paragraph, fields as `number name[! required | * repeated]:type[=default] [packed]`.
 # DataConfig described the data files of `paddle train`; scripts of paddle.v2 never set it, and as
 # an empty message it preserves the fields of an old file as unknown fields.
@@ -186,6 +188,7 @@ def _message(name):
     message_class = message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"paddle.{name}"))
     # Pickle finds a class through its module, and the generated name is not a module.
     message_class.__module__ = __name__
+    message_class.__str__ = message_class.__repr__ = message_text
     return message_class
 
 

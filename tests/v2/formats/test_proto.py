@@ -160,3 +160,38 @@ def test_messages_can_be_copied_and_pickled():
 def test_a_wrong_line_of_the_schema_is_shown():
     with pytest.raises(ValueError, match="schema of A: not a field: 'size:uint64'"):
         proto._file_of("A: 1 name!:string; size:uint64", "test")
+
+
+def test_text_is_that_of_2017():
+    """Floats have 12 digits and a point, those of single precision their shortest digits."""
+    network = proto.ModelConfig(type="nn", output_layer_names=["a"])
+    layer = network.layers.add(name='a\n"', type="fc", size=3, active_type="", coeff=1 / 3)
+    layer.inputs.add(input_layer_name="x").detection_output_conf.nms_threshold = 0.45
+    network.parameters.add(name="w", size=6, dims=[2, 3], initial_std=1e-5, initial_mean=0.0)
+    network.parameters[0].initial_smart = True
+    expected = """type: "nn"
+layers {
+  name: "a\\n\\""
+  type: "fc"
+  size: 3
+  active_type: ""
+  inputs {
+    input_layer_name: "x"
+    detection_output_conf {
+      nms_threshold: 0.45
+    }
+  }
+  coeff: 0.333333333333
+}
+parameters {
+  name: "w"
+  size: 6
+  initial_mean: 0.0
+  initial_std: 1e-05
+  dims: 2
+  dims: 3
+  initial_smart: true
+}
+output_layer_names: "a"
+"""
+    assert str(network) == repr(network) == expected
