@@ -53,6 +53,7 @@ _NAMES = {
     "_py2_convert": formatting.convert,
     "_py2_divide": arithmetic.divide,
     "_py2_divide_in_place": arithmetic.divide_in_place,
+    "_py2_ending": raising.ending,
     "_py2_fill": formatting.format_percent,
     "_py2_parts": raising.parts,
     "_py2_raised": raising.raised,

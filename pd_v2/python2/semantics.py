@@ -145,15 +145,29 @@ class _Transformer(ast.NodeTransformer):
         return _call(node, "bytes", node) if isinstance(node.value, bytes) else node
 
     def visit_FunctionDef(self, node):
-        """Unpack the tuple parameters of `def f((a, b)):` after the docstring."""
+        """Unpack the tuple parameters of `def f((a, b)):` after the docstring.
+
+        A StopIteration that a generator does not catch ends it.
+        """
+        is_generator = any(isinstance(n, ast.Yield) for n in _own_nodes(node))
         self.generic_visit(node)
         start = 0 if ast.get_docstring(node, clean=False) is None else 1
+        if is_generator and len(node.body) > start:
+            stop = ast.ExceptHandler(ast.Name("StopIteration", ast.Load()), None, [ast.Return()])
+            body = _at(node.body[start], ast.Try(node.body[start:], [stop], [], []))
+            node.body[start:] = [body]
         node.body[start:start] = [
             _assignment(target, ast.Name(arg.arg, ast.Load()), node.body[0])
             for arg in node.args.args
             if (target := target_of_name(arg.arg)) is not None
         ]
         return node
+
+    def visit_GeneratorExp(self, node):
+        """Let a StopIteration of `it.next()` end `(it.next() for _ in xs)`."""
+        stops = any(_may_stop(part) for part in ast.walk(node))
+        self.generic_visit(node)
+        return _call(node, "ending", node) if stops else node
 
     def visit_Lambda(self, node):
         """Rewrite `lambda (a, b): c` as `lambda pair: [c for a, b in [pair]][0]`."""
@@ -195,6 +209,21 @@ class _Transformer(ast.NodeTransformer):
 def _at(location, node):
     """Give a node the source location of another one."""
     return ast.fix_missing_locations(ast.copy_location(node, location))
+
+
+def _own_nodes(function):
+    """Yield the nodes in the body of a function, without those of functions in it."""
+    waiting = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _may_stop(node):
+    is_method = isinstance(node, ast.Attribute) and node.attr == "next"
+    return is_method or (isinstance(node, ast.Name) and node.id in ("next", "StopIteration"))
 
 
 def _is_call_of(node, name):

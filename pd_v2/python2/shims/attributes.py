@@ -6,6 +6,7 @@ object that defines such an attribute itself keeps it.
 
 import functools
 import html
+import types
 from collections.abc import Mapping
 
 from pd_v2.python2.shims import comparison, formatting, text
@@ -123,6 +124,18 @@ def _slice(name):
     return _computed(function, lambda obj: hasattr(obj, name))
 
 
+def _new(obj, name):
+    """Return `__new__`; that of object took the arguments of `__init__`."""
+    found = getattr(obj, name)
+    return (lambda kind, *args, **keywords: found(kind)) if found is object.__new__ else found
+
+
+def _function(obj, name):
+    """Return the function of a method, which one of a class is itself."""
+    is_function = isinstance(obj, types.FunctionType)
+    return obj if is_function else _renamed("__func__")(obj, name)
+
+
 def _next(obj):
     return lambda: next(obj)
 
@@ -163,7 +176,8 @@ ATTRIBUTES = {
     "func_defaults": _renamed("__defaults__"),
     "func_closure": _renamed("__closure__"),
     "func_dict": _renamed("__dict__"),
-    "im_func": _renamed("__func__"),
+    "__new__": _new,
+    "im_func": _function,
     "im_self": _renamed("__self__"),
     "im_class": _renamed("__self__", "__class__"),
     "isAlive": _superseded("is_alive"),

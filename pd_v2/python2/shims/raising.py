@@ -1,4 +1,4 @@
-"""The error that `raise` with several parts raises, and the parts of an error."""
+"""The error that `raise` with several parts raises, the parts of an error, and StopIteration."""
 
 
 def raised(kind, value=None, traceback=None):
@@ -30,3 +30,12 @@ def parts(value):
     """Return the arguments of an error, for `e[0]` and `a, b = e`; any other value as it is."""
     is_error = isinstance(value, BaseException) and not hasattr(value, "__getitem__")
     return value.args if is_error else value
+
+
+def ending(generator):
+    """Yield what a generator yields; a StopIteration inside it ends it."""
+    try:
+        yield from generator
+    except RuntimeError as error:
+        if not isinstance(error.__cause__, StopIteration) or generator.gi_frame is not None:
+            raise

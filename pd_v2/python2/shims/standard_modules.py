@@ -145,7 +145,7 @@ def _string(string):
 
     # fmt: off
     names = (
-        "capitalize", "count", "expandtabs", "find", "index", "ljust", "lower", "lstrip", "replace",
+        "capitalize", "center", "count", "expandtabs", "find", "index", "ljust", "lower", "lstrip", "replace",
         "rfind", "rindex", "rjust", "rstrip", "split", "strip", "swapcase", "upper", "zfill",
     )
     # fmt: on
