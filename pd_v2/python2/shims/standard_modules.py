@@ -146,7 +146,8 @@ def _string(string):
     # fmt: off
     names = (
         "capitalize", "center", "count", "expandtabs", "find", "index", "ljust", "lower", "lstrip",
-        "replace", "rfind", "rindex", "rjust", "rstrip", "split", "strip", "swapcase", "upper", "zfill",
+        "replace", "rfind", "rindex", "rjust", "rstrip", "split", "strip", "swapcase", "upper",
+        "zfill",
     )
     # fmt: on
     return {name: method(name) for name in names} | {
