@@ -172,6 +172,9 @@ WRITES = {
     "pd_core.commands.memory: tempfile.TemporaryDirectory()": "of one block",
     "pd_v2.job.chunks: tempfile."
     "TemporaryDirectory(prefix='pd-v2-master-', ignore_cleanup_errors=True)": "samples of one job",
+    "pd_v2.job.workers: tempfile."
+    "TemporaryDirectory(prefix='pd-v2-job-', ignore_cleanup_errors=True)": "of the starts of a job",
+    "pd_v2.job.workers: tempfile.mkdtemp(dir=folder)": "of mpiexec, in that folder",
     "pd_v2.job.private_files: tempfile.mkdtemp(prefix='pd-v2-rank-')": "what one rank writes",
     "pd_v2.formats.parameter_file: tempfile.TemporaryFile(buffering=0)": "a value of a gzipped tar",
     "pd_v2.job.private_files: shutil.copyfile(file, private)": "into that folder",
