@@ -32,7 +32,7 @@ from .over_ranks import sum_over_ranks
 from .passes import CPU, CPU_GRADIENTS, CPU_KERNELS, CUDA, blocked, portable, scaled_sums
 from .passes.context import Context, Pass, each_node
 from .passes.device import for_device
-from .passes.forms import NO_FORMS, kernels
+from .passes.forms import NO_KERNELS, kernels
 from .stage_models import stage_models
 
 _LARGE = 32 << 20  # bytes of all values from which a program's memory is not planned
@@ -146,7 +146,7 @@ class OrtBackend:
         self.layouts: tuple[Pass, ...] = (*CPU_KERNELS, *chosen, *CPU_GRADIENTS)
         if self.device != "cpu":
             self.layouts = (_portable_forms,) if self.device.startswith("webgpu") else ()
-        self.kernels = kernels() if self.device == "cpu" else NO_FORMS
+        self.kernels = kernels(fused) if self.device == "cpu" else NO_KERNELS
         self.can_fuse = self.device == "cpu"
         self.can_resize = self.can_fuse and not fused
         self.fused = fused and self.can_fuse

@@ -20,7 +20,7 @@ from ..ops.mode import SEGMENTS
 from .base import Graph, Seam
 from .passes import ALWAYS, EXPORT, WEBGPU
 from .passes.context import Context, Pass, apply_passes
-from .passes.forms import NO_FORMS, Form, read_alone
+from .passes.forms import NO_FORMS, NO_KERNELS, Form, Kernel, read_alone
 from .passes.identities import FORWARD_IDENTITY
 
 
@@ -35,7 +35,7 @@ def build(
     keyed: bool = False,
     forms: Mapping[str, Form] = NO_FORMS,
     layouts: Sequence[Pass] = (),
-    kernels: Mapping[str, Form] = NO_FORMS,
+    kernels: Mapping[str, Kernel] = NO_KERNELS,
     constants: Mapping[Variable, Variable] | None = None,
 ) -> Graph:
     """Return the Graph of these targets. Feeds that it does not need are left out.
@@ -87,7 +87,7 @@ def build_step(
     training: bool,
     sizes: dict[str, int],
     layouts: Sequence[Pass] = (),
-    kernels: Mapping[str, Form] = NO_FORMS,
+    kernels: Mapping[str, Kernel] = NO_KERNELS,
     constants: Mapping[Variable, Variable] | None = None,
 ) -> tuple[Graph, Seam]:
     """Return the Graph of a step, and what the values `seam` have become in it."""
@@ -109,8 +109,9 @@ def _resolve_modes(targets, slots, training, is_step, forms, kernels, constants)
     side = 0 if training else 1
 
     def form_of(node):
-        found = forms.get(node.attributes["form"])
-        return kernels.get(node.attributes["form"]) if found is None and node in alone else found
+        name = node.attributes["form"]
+        kernel = kernels.get(name) if name not in forms and node in alone else None
+        return kernel.form if kernel is not None and kernel.suits(node) else forms.get(name)
 
     def select(node):
         if node.op_type == "OnnxForm":

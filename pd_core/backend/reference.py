@@ -11,7 +11,7 @@ from ..graph.errors import BackendError
 from ..graph.variable import Variable, static
 from .base import NO_SEAM, Graph, Length, Seam, SeamExchange
 from .over_ranks import sum_over_ranks
-from .passes.forms import NO_FORMS
+from .passes.forms import NO_KERNELS
 from .stage_models import stage_models
 
 
@@ -30,7 +30,7 @@ class ReferenceBackend:
 
     device = "reference"
     layouts = ()
-    kernels = NO_FORMS
+    kernels = NO_KERNELS
 
     def opened(self, model: ModelProto) -> Runnable:
         """Return a model in the runtime; the operators of its file are ONNX's."""

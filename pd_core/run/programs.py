@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import program
 from ..backend.base import Backend, Graph, Seam
-from ..backend.passes.forms import NO_FORMS
+from ..backend.passes.forms import NO_KERNELS
 from ..graph.node import ancestors, known_orders
 from ..graph.update import Update
 from ..graph.variable import Dim, Variable, size_reads
@@ -161,7 +161,7 @@ class Source:
         The shapes of the fed arrays are hints for the choice of lowerings. Constants of the
         Structure take the place of settings.
         """
-        kernels = NO_FORMS if self.training or self.updates else backend.kernels
+        kernels = NO_KERNELS if self.training or self.updates else backend.kernels
         return program.build_step(
             self.fetches,
             self.updates,

@@ -4,6 +4,8 @@ A form is a function (node, inputs) -> outputs; `inputs` are those of the form.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -15,8 +17,23 @@ from .recurrent_forms import recurrent
 
 Form = Callable[[Node, Sequence[Any]], Sequence[Variable]]
 NO_FORMS: Mapping[str, Form] = MappingProxyType({})
+# bytes of the matrices of a loop that is one operator in fused programs: beyond, reading them in
+# each step is the limit
+LOOP_BYTES = 4 << 20
 _OURS = ("form", "results")
-_KERNELS = {"LayerNormalization", "RNN", "GRU", "LSTM", "Attention"}
+_RECURRENT = ("RNN", "GRU", "LSTM")
+_KERNELS = {"LayerNormalization", *_RECURRENT, "Attention"}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A form that a device computes faster than what it is the form of, for nodes that it suits."""
+
+    form: Form
+    suits: Callable[[Node], bool] = lambda node: True
+
+
+NO_KERNELS: Mapping[str, Kernel] = MappingProxyType({})
 
 
 def forms_of(opset: int) -> dict[str, Form]:
@@ -24,9 +41,25 @@ def forms_of(opset: int) -> dict[str, Form]:
     return {name: form for name, (since, form) in _FORMS.items() if since <= opset}
 
 
-def kernels() -> dict[str, Form]:
-    """Return the forms that a CPU computes faster than what they are the forms of."""
-    return {name: form for name, (_, form) in _FORMS.items() if name in _KERNELS}
+def kernels(fused: bool = False) -> dict[str, Kernel]:
+    """Return the forms that a CPU computes faster than what they are the forms of.
+
+    In programs that are `fused` the loop of a recurrent layer is an operator of its own, which is
+    faster, unless its matrices are large: see `fused/recurrences`.
+    """
+    found = {name: Kernel(form) for name, (_, form) in _FORMS.items() if name in _KERNELS}
+    if fused:
+        found |= dict.fromkeys(_RECURRENT, Kernel(recurrent, _is_no_fused_loop))
+    return found
+
+
+def _is_no_fused_loop(node):
+    """Whether one of the loops of a recurrent layer's `onnx_form` is no fused operator."""
+    weights = [x for x in node.inputs[len(node.outputs) :] if x is not None and x.rank == 2]
+    sizes = [m.dims for m in weights[1::2]]  # of the matrices of states
+    known = all(isinstance(d, int) for dims in sizes for d in dims)
+    large = known and any(4 * prod(dims) > LOOP_BYTES for dims in sizes)
+    return not known or large or node.outputs[0].dtype != np.float32
 
 
 def read_alone(order: Sequence[Node], targets: Sequence[Variable]) -> set[Node]:
@@ -57,7 +90,7 @@ def _is_exact(form):
 
 def _has_lengths(form):
     """Whether sequences have lengths, which ONNX Runtime's kernels do not check."""
-    recurrent = form.attributes["form"] in ("RNN", "GRU", "LSTM")
+    recurrent = form.attributes["form"] in _RECURRENT
     return recurrent and form.inputs[len(form.outputs) + 1] is not None
 
 

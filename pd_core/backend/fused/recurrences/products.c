@@ -58,52 +58,82 @@ void pack(float *restrict packed, const float *restrict matrix, int64_t depth, i
   }
 }
 
-INLINE void tile(const int rows, const float *restrict x, const int64_t x_width,
-                 const float *restrict panel, int64_t depth, int first, float *restrict y,
-                 const int64_t y_width) {
-  Lanes sums[TILE][VECTORS];
-  for (int i = 0; i < rows; i++)
+/* y [rows, panels * PANEL] = x times that many panels, `whole` apart, or added to y; x [rows, depth]
+   has its rows `row` and its columns `column` apart. */
+INLINE void tile(const int rows, const int panels, const float *restrict x, const int64_t row,
+                 const int64_t column, const float *restrict panel, const int64_t whole, int64_t depth,
+                 int first, float *restrict y, const int64_t y_width) {
+  Lanes sums[TILE * VECTORS][VECTORS]; /* of row i and panel p at i * panels + p */
+  for (int i = 0; i < rows * panels; i++)
     for (int v = 0; v < VECTORS; v++)
-      sums[i][v] = first ? (Lanes){0.f} : *(const Lanes *)(y + i * y_width + v * LANES);
-  for (int64_t k = 0; k < depth; k++) {
-    Lanes m[VECTORS];
-    for (int v = 0; v < VECTORS; v++) m[v] = *(const Lanes *)(panel + k * PANEL + v * LANES);
-    for (int i = 0; i < rows; i++) {
-      Lanes a = lanes_of(x[i * x_width + k]);
-      for (int v = 0; v < VECTORS; v++) sums[i][v] += a * m[v];
+      sums[i][v] = first ? (Lanes){0.f}
+                         : *(const Lanes *)(y + i / panels * y_width + i % panels * PANEL + v * LANES);
+  for (int64_t k = 0; k < depth; k++)
+    for (int p = 0; p < panels; p++) {
+      Lanes m[VECTORS];
+      for (int v = 0; v < VECTORS; v++)
+        m[v] = *(const Lanes *)(panel + p * whole + k * PANEL + v * LANES);
+      for (int i = 0; i < rows; i++) {
+        Lanes a = lanes_of(x[i * row + k * column]);
+        for (int v = 0; v < VECTORS; v++) sums[i * panels + p][v] += a * m[v];
+      }
     }
-  }
-  for (int i = 0; i < rows; i++)
-    for (int v = 0; v < VECTORS; v++) *(Lanes *)(y + i * y_width + v * LANES) = sums[i][v];
+  for (int i = 0; i < rows * panels; i++)
+    for (int v = 0; v < VECTORS; v++)
+      *(Lanes *)(y + i / panels * y_width + i % panels * PANEL + v * LANES) = sums[i][v];
 }
 
-/* y [rows, y_width] = x [rows, x_width] times a packed matrix; y has whole panels of columns. */
-void multiply(int64_t rows, const float *restrict x, int64_t x_width, const float *restrict packed,
-              int64_t depth, int64_t width, float *restrict y, int64_t y_width) {
-  const int64_t tiles = (rows + TILE - 1) / TILE;
-  for (int64_t j = 0; j < width; j += PANEL) {
+/* y = x times the first `depth` rows of a matrix in panels of `all` rows, or added to y. */
+INLINE void panels(int64_t rows, const float *restrict x, const int64_t row, const int64_t column,
+                   const float *restrict packed, int64_t all, int64_t depth, int64_t width,
+                   float *restrict y, int64_t y_width, int add) {
+  const int64_t tiles = (rows + TILE - 1) / TILE, whole = PANEL * all;
+  const int64_t end = WHOLE(width);
+  int64_t j = 0;
+  if (!depth && !add)
+    for (int64_t i = 0; i < rows; i++)
+      for (j = 0; j < end; j++) y[i * y_width + j] = 0;
+  j = 0;
+#define ROWS(n, m) \
+  case n: tile(n, m, a, row, column, panel, whole, deep, !k && !add, b, y_width); break;
+  /* of one or two rows several panels at once: a sum waits for the one before it */
+  for (const int64_t wide = rows == 1 ? 4 : rows == 2 ? 2 : 0; wide && j + wide * PANEL <= end;) {
     for (int64_t k = 0; k < depth; k += DEPTH) {
-      const float *panel = packed + j * depth + k * PANEL;
+      const float *panel = packed + j * all + k * PANEL, *a = x + k * column;
+      const int64_t deep = depth - k < DEPTH ? depth - k : DEPTH;
+      float *b = y + j;
+      switch (rows) { ROWS(1, 4) ROWS(2, 2) }
+    }
+    j += wide * PANEL;
+  }
+  for (; j < end; j += PANEL) {
+    for (int64_t k = 0; k < depth; k += DEPTH) {
+      const float *panel = packed + j * all + k * PANEL;
       const int64_t deep = depth - k < DEPTH ? depth - k : DEPTH;
       for (int64_t t = 0, i = 0; t < tiles; t++) { /* tiles of nearly the same size */
         const int64_t count = rows / tiles + (t < rows % tiles);
-        const float *a = x + i * x_width + k;
+        const float *a = x + i * row + k * column;
         float *b = y + i * y_width + j;
         switch (count) {
-#define ROWS(n) case n: tile(n, a, x_width, panel, deep, !k, b, y_width); break;
-          ROWS(1) ROWS(2) ROWS(3) ROWS(4)
+          ROWS(1, 1) ROWS(2, 1) ROWS(3, 1) ROWS(4, 1)
 #if TILE > 4
-          ROWS(5) ROWS(6)
+          ROWS(5, 1) ROWS(6, 1)
 #endif
 #if TILE > 6
-          ROWS(7) ROWS(8) ROWS(9) ROWS(10) ROWS(11) ROWS(12)
+          ROWS(7, 1) ROWS(8, 1) ROWS(9, 1) ROWS(10, 1) ROWS(11, 1) ROWS(12, 1)
 #endif
-#undef ROWS
         }
         i += count;
       }
     }
   }
+#undef ROWS
+}
+
+/* y [rows, y_width] = x [rows, x_width] times a packed matrix; y has whole panels of columns. */
+void multiply(int64_t rows, const float *restrict x, int64_t x_width, const float *restrict packed,
+              int64_t depth, int64_t width, float *restrict y, int64_t y_width) {
+  panels(rows, x, x_width, 1, packed, depth, depth, width, y, y_width, 0);
 }
 
 /* ---- loops over rows ---- */

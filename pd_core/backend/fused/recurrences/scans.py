@@ -7,6 +7,7 @@ from pathlib import Path
 
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
+from ...passes.forms import LOOP_BYTES
 from ..operators import ELEMENTWISE, attributes, expression
 from ..parts import Source, named, source
 from ..sizes import Kind, Values
@@ -14,9 +15,6 @@ from .body import Recurrence, Unfit, recurrence
 from .code import code, inputs, types
 
 DOMAIN = "pd.recurrence"
-_MATRICES = (
-    4 << 20
-)  # bytes of the matrices of a loop: beyond, reading them in each step is the limit
 
 
 @dataclass
@@ -155,7 +153,7 @@ class _Fuser:
         batch = values.dims(loop.init[0])[0]
         nodes = [*before, *renamed, *body.node]
         found = recurrence(nodes, states, steps, [v.name for v in body.output], values, batch)
-        if 4 * sum(d * w for d, w in found.matrices.values()) > _MATRICES:
+        if 4 * sum(d * w for d, w in found.matrices.values()) > LOOP_BYTES:
             raise Unfit("the matrices are large")
         if len(set(inputs(found))) < len(inputs(found)):
             raise Unfit("a value is read in two ways")

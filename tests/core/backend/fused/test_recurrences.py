@@ -315,7 +315,7 @@ def test_other_loops_stay(step, left):
 
 
 def test_loops_with_large_matrices_stay(left, monkeypatch):
-    monkeypatch.setattr(scans, "_MATRICES", 4 * H * 4 * H - 1)
+    monkeypatch.setattr(scans, "LOOP_BYTES", 4 * H * 4 * H - 1)
     x = pd.Variable([None, None, 5])
     same(targets([pd.simple_rnn(x, H)[0], pd.lstm(x, H)[0]]), {x: floats(3, 4, 5)})
     assert left == [(4, 2)]
