@@ -54,17 +54,17 @@ def source(table: str, functions: Iterable[str], loops: str = "") -> Source:
     products that they call are added. `loops` are declarations for the functions, which becomes
     what it declares if PRODUCTS is defined.
     """
-    header = _header()
-    parts = [Part("", _base()), Part(header + loops, table, alone=True)]
+    shared = header()
+    parts = [Part("", base()), Part(shared + loops, table, alone=True)]
     flags = LOOPS if loops else ()
     called: set[str] = set()
     for text in dict.fromkeys(functions):
         calls = tuple([name for name in _CALLED if f"{name}(" in text])
         called.update(calls)
-        parts.append(Part(header + loops, text, flags, calls=calls))
-    parts += [Part(header, _read(_CALLED[name]), PRODUCTS, alone=True) for name in sorted(called)]
+        parts.append(Part(shared + loops, text, flags, calls=calls))
+    parts += [Part(shared, _read(_CALLED[name]), PRODUCTS, alone=True) for name in sorted(called)]
     if loops:
-        parts.append(Part(header, f"#define PRODUCTS\n{loops}", PRODUCTS))
+        parts.append(Part(shared, f"#define PRODUCTS\n{loops}", PRODUCTS))
     return Source(tuple(parts))
 
 
@@ -79,10 +79,12 @@ def _read(name: str) -> str:
 
 
 @cache
-def _header() -> str:
+def header() -> str:
+    """Return what declares, in the parts of a library, what all of them use."""
     return f"#define PART\n{_read('prelude.c')}\n{_read('kernels.c')}\n"
 
 
 @cache
-def _base() -> str:
+def base() -> str:
+    """Return the part that has what `header` declares."""
     return f"#define BASE\n{_read('prelude.c')}\n{_read('kernels.c')}"

@@ -16,6 +16,7 @@ from onnx import ModelProto, helper
 from ...graph.variable import Dim, is_open
 from ..lowering import Lowered
 from . import fusion, rows, writes
+from .attention import operators as attention
 from .build import build, toolchain
 from .home import keep, kept, library
 from .onednn import kernels
@@ -47,6 +48,7 @@ FUSERS: list[Fuser] = [
     Fuser(kernels.fuse, kernels.options),
     Fuser(scans.fuse),
     Fuser(rows.fuse),
+    Fuser(attention.fuse),
     Fuser(fusion.fuse),
 ]
 
