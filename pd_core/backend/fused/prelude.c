@@ -353,7 +353,8 @@ INLINE float f_log(float x) {
   return x > 0.f ? y : (x == 0.f ? -INFINITY : NAN);
 }
 
-/* tanh: a rational function, odd over even; x itself where it is small. */
+/* tanh: a rational function, odd over even; x itself where it is small, and 1 where it rounds to 1 within
+   2 units in the last place: the slope at infinity is 0. */
 INLINE float f_tanh(float x) {
   float c = x > 7.90531110763549805f ? 7.90531110763549805f : x;
   c = c < -7.90531110763549805f ? -7.90531110763549805f : c;
@@ -367,7 +368,8 @@ INLINE float f_tanh(float x) {
   q = MULTIPLY_ADD(q, z, 1.18534705686654e-04f);
   q = MULTIPLY_ADD(q, z, 2.26843463243900e-03f);
   q = MULTIPLY_ADD(q, z, 4.89352518554385e-03f);
-  return fabsf(x) < 4e-4f ? x : c * p / q;
+  float y = fabsf(x) < 4e-4f ? x : c * p / q;
+  return fabsf(x) > 8.3f ? copysignf(1.f, x) : y;
 }
 
 INLINE float f_sigmoid(float x) { /* exp of what is not positive: it does not overflow */

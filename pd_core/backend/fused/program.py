@@ -21,6 +21,7 @@ from .build import build, toolchain
 from .home import keep, kept, library
 from .onednn import kernels
 from .parts import Source
+from .products import operators as products
 from .recurrences import scans
 
 Kinds = dict[str, tuple[int, tuple[Dim, ...]]]  # value name -> (ONNX element type, sizes)
@@ -49,6 +50,7 @@ FUSERS: list[Fuser] = [
     Fuser(scans.fuse),
     Fuser(rows.fuse),
     Fuser(attention.fuse),
+    Fuser(products.fuse),
     Fuser(fusion.fuse),
 ]
 

@@ -27,6 +27,7 @@ typedef struct { /* a run */
   const float *mask;
   int64_t steps[4]; /* of the mask, along each axis; 0 where it is the same */
   int64_t mask_rows, *ends; /* of each row of the mask: the first key behind all that it shows */
+  int hides;                /* whether some row does not show the last key */
   int64_t n, h, tq, tk, d, dv;
   int64_t parts, each, tkw, dw, dvw; /* the last are whole panels */
   float *stats;                      /* [batch, heads, queries, 2] */
@@ -81,26 +82,31 @@ static void pack_turned(float *restrict packed, const float *restrict x, int64_t
 }
 
 /* The largest magnitude of some rows, as bits: NaN and infinities are larger than all numbers. */
-static float magnitude(const float *x, int64_t row, int64_t rows, int64_t width) {
-  int32_t most = 0;
+typedef int32_t Words __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+static float magnitude(const Tensor *t, int64_t batch, int64_t head, int64_t rows, int64_t width) {
+  Words most = {0};
+  int32_t all = 0;
   for (int64_t r = 0; r < rows; r++) {
-    const int32_t *bits = (const int32_t *)(x + r * row);
-#pragma omp simd reduction(max : most)
-    for (int64_t k = 0; k < width; k++) {
-      const int32_t b = bits[k] & 0x7fffffff;
-      most = b > most ? b : most;
+    const int32_t *bits = (const int32_t *)row_of(t, batch, head, r);
+    int64_t k = 0;
+    for (; k + LANES <= width; k += LANES) {
+      const Words b = *(const Words *)(bits + k) & 0x7fffffff, larger = b > most;
+      most = (b & larger) | (most & ~larger);
     }
+    for (; k < width; k++) all = (bits[k] & 0x7fffffff) > all ? bits[k] & 0x7fffffff : all;
   }
-  return bits_float((uint32_t)most);
+  for (int i = 0; i < LANES; i++) all = most[i] > all ? most[i] : all;
+  return bits_float((uint32_t)all);
 }
 
 /* Whether keys that are hidden can be left out: their scores are so far below the largest one
    that their weights are 0, and nothing is infinite or NaN, which 0 would not hide. */
 static int can_hide(const Attention *a, int64_t batch, int64_t head, int with_gradient) {
-  const float q = magnitude(row_of(&a->t[Q], batch, head, 0), a->t[Q].row, a->tq, a->d);
-  const float k = magnitude(row_of(&a->t[K], batch, head, 0), a->t[K].row, a->tk, a->d);
-  float v = magnitude(row_of(&a->t[V], batch, head, 0), a->t[V].row, a->tk, a->dv);
-  if (with_gradient) v += magnitude(row_of(&a->t[DY], batch, head, 0), a->t[DY].row, a->tq, a->dv);
+  if (!a->hides) return 0;
+  const float q = magnitude(&a->t[Q], batch, head, a->tq, a->d);
+  const float k = magnitude(&a->t[K], batch, head, a->tk, a->d);
+  float v = magnitude(&a->t[V], batch, head, a->tk, a->dv);
+  if (with_gradient) v += magnitude(&a->t[DY], batch, head, a->tq, a->dv);
   const float most = q * k * (float)a->d * fabsf(a->node->scale);
   return most < FAR / 4 && v <= 3e38f; /* neither holds for NaN */
 }
@@ -153,6 +159,8 @@ static void scores(const Attention *a, int64_t batch, int64_t head, int64_t quer
       for (int64_t k = query + r + 1; k < keys; k++) x[k] += -3.402823466e38f;
   }
 }
+/* exp of what is 0 at most, or NaN; 0 where it would be denormal */
+INLINE float weight(float x) { return x < -87.f ? 0 : f_exp_near(x); }
 static void weights(const Attention *a, int64_t rows, int64_t keys, float *restrict s,
                     float *restrict stats, int made) {
   for (int64_t r = 0; r < rows; r++, stats += 2) {
@@ -164,14 +172,14 @@ static void weights(const Attention *a, int64_t rows, int64_t keys, float *restr
       float sum = 0;
 #pragma omp simd reduction(+ : sum)
       for (int64_t k = 0; k < keys; k++) {
-        x[k] = f_exp(x[k] - most);
+        x[k] = weight(x[k] - most);
         sum += x[k];
       }
       stats[0] = most, stats[1] = 1 / sum;
     } else {
       const float most = stats[0], factor = stats[1];
 #pragma omp simd
-      for (int64_t k = 0; k < keys; k++) x[k] = f_exp(x[k] - most) * factor;
+      for (int64_t k = 0; k < keys; k++) x[k] = weight(x[k] - most) * factor;
     }
   }
 }
@@ -349,7 +357,11 @@ static Status *reserved(Attention *a, Context *context, size_t k, int64_t floats
   TRY(output(context, k, &bytes, 1, &memory));
   a->ends = (int64_t *)memory;
   a->memory = (char *)(((uintptr_t)(a->ends + rows) + 63) & ~(uintptr_t)63);
-  for (int64_t r = 0; r < rows; r++) a->ends[r] = end_of(a->mask + r * a->tk, a->tk);
+  a->hides = a->node->causal;
+  for (int64_t r = 0; r < rows; r++) {
+    a->ends[r] = end_of(a->mask + r * a->tk, a->tk);
+    a->hides |= a->ends[r] < a->tk;
+  }
   return 0;
 }
 

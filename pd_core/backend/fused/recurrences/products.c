@@ -25,6 +25,7 @@
 #define PANEL (LANES * VECTORS)
 #define DEPTH (4096 / PANEL)
 #define WHOLE(width) (((width) + PANEL - 1) / PANEL * PANEL)
+#define WHOLE_TILES(rows) (((rows) + TILE - 1) / TILE * TILE)
 
 void pack(float *restrict packed, const float *restrict matrix, int64_t depth, int64_t width,
           int64_t from, int64_t to);
@@ -58,16 +59,18 @@ void pack(float *restrict packed, const float *restrict matrix, int64_t depth, i
   }
 }
 
-/* y [rows, panels * PANEL] = x times that many panels, `whole` apart, or added to y; x [rows, depth]
-   has its rows `row` and its columns `column` apart. */
+enum { START, RESUME, ADD }; /* a sum begins, goes on from what is in y, or is added to that at its end */
+
+/* y [rows, panels * PANEL] = x times that many panels, `whole` apart; x [rows, depth] has its rows
+   `row` and its columns `column` apart. */
 INLINE void tile(const int rows, const int panels, const float *restrict x, const int64_t row,
                  const int64_t column, const float *restrict panel, const int64_t whole, int64_t depth,
-                 int first, float *restrict y, const int64_t y_width) {
+                 const int how, float *restrict y, const int64_t y_width) {
   Lanes sums[TILE * VECTORS][VECTORS]; /* of row i and panel p at i * panels + p */
   for (int i = 0; i < rows * panels; i++)
     for (int v = 0; v < VECTORS; v++)
-      sums[i][v] = first ? (Lanes){0.f}
-                         : *(const Lanes *)(y + i / panels * y_width + i % panels * PANEL + v * LANES);
+      sums[i][v] = how != RESUME ? (Lanes){0.f}
+                                 : *(const Lanes *)(y + i / panels * y_width + i % panels * PANEL + v * LANES);
   for (int64_t k = 0; k < depth; k++)
     for (int p = 0; p < panels; p++) {
       Lanes m[VECTORS];
@@ -79,8 +82,11 @@ INLINE void tile(const int rows, const int panels, const float *restrict x, cons
       }
     }
   for (int i = 0; i < rows * panels; i++)
-    for (int v = 0; v < VECTORS; v++)
-      *(Lanes *)(y + i / panels * y_width + i % panels * PANEL + v * LANES) = sums[i][v];
+    for (int v = 0; v < VECTORS; v++) {
+      Lanes *to = (Lanes *)(y + i / panels * y_width + i % panels * PANEL + v * LANES);
+      if (how == ADD) sums[i][v] += *to;
+      *to = sums[i][v];
+    }
 }
 
 /* y = x times the first `depth` rows of a matrix in panels of `all` rows, or added to y. */
@@ -95,12 +101,13 @@ INLINE void panels(int64_t rows, const float *restrict x, const int64_t row, con
       for (j = 0; j < end; j++) y[i * y_width + j] = 0;
   j = 0;
 #define ROWS(n, m) \
-  case n: tile(n, m, a, row, column, panel, whole, deep, !k && !add, b, y_width); break;
+  case n: tile(n, m, a, row, column, panel, whole, deep, how, b, y_width); break;
   /* of one or two rows several panels at once: a sum waits for the one before it */
   for (const int64_t wide = rows == 1 ? 4 : rows == 2 ? 2 : 0; wide && j + wide * PANEL <= end;) {
     for (int64_t k = 0; k < depth; k += DEPTH) {
       const float *panel = packed + j * all + k * PANEL, *a = x + k * column;
       const int64_t deep = depth - k < DEPTH ? depth - k : DEPTH;
+      const int how = k || add ? RESUME : START;
       float *b = y + j;
       switch (rows) { ROWS(1, 4) ROWS(2, 2) }
     }
@@ -110,6 +117,7 @@ INLINE void panels(int64_t rows, const float *restrict x, const int64_t row, con
     for (int64_t k = 0; k < depth; k += DEPTH) {
       const float *panel = packed + j * all + k * PANEL;
       const int64_t deep = depth - k < DEPTH ? depth - k : DEPTH;
+      const int how = k || add ? RESUME : START;
       for (int64_t t = 0, i = 0; t < tiles; t++) { /* tiles of nearly the same size */
         const int64_t count = rows / tiles + (t < rows % tiles);
         const float *a = x + i * row + k * column;
