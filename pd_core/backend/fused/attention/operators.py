@@ -18,8 +18,10 @@ from ..sizes import Dim, Dims, Kind, Values
 
 DOMAIN = "pd.attention"
 _FEW = 16  # queries or keys, below which small products in groups of operators take less time
-_HEADS_FIRST, _HEADS_LAST = (0, 1, 2, 3), (0, 2, 1, 3)
-_TURNED = (0, 1, 3, 2)  # the last two axes
+_Axes = tuple[int, ...]
+_HEADS_FIRST: _Axes = (0, 1, 2, 3)
+_HEADS_LAST: _Axes = (0, 2, 1, 3)
+_TURNED: _Axes = (0, 1, 3, 2)  # the last two axes
 _BEGINNINGS = {"Softmax", "Attention", "If"}
 
 
@@ -182,7 +184,7 @@ class _Matcher:
         return self.values.dims(x)
 
     def heads(self, x: str, turned: bool = False) -> _Heads:
-        """What x [batch, heads, steps, width] is a view of; `turned` if the last two are swapped."""
+        """What x [batch, heads, steps, width] is a view of; `turned` has the last two swapped."""
         order = _TURNED if turned else _HEADS_FIRST
         factor, found = 1.0, None
         while True:
@@ -209,20 +211,21 @@ class _Matcher:
             for a, b in ((0, 1), (1, 0))[: 1 + (node.op_type == "Mul")]:
                 c = self.values.scalar(node.input[b])
                 x = node.input[a]
-                if c is not None and x in self.values and node.output[0] in self.values:
-                    if self.values.dims(x) == self.values.dims(node.output[0]):
-                        c = float(c)
-                        if node.op_type == "Div":
-                            c = 1 / c if c else float("nan")
-                        if abs(c) < 1e30 and abs(c) > 1e-30:
-                            return x, c
+                if c is None or not 1e-30 < abs(float(c)) < 1e30:
+                    continue
+                same = x in self.values and node.output[0] in self.values
+                if same and self.values.dims(x) == self.values.dims(node.output[0]):
+                    return x, 1 / float(c) if node.op_type == "Div" else float(c)
         return None
 
     def result(self, x: str, turned: bool = False) -> tuple[_Heads, set[int]]:
         """Where x can be written at once, by its only readers, and the ids of those."""
         order = _TURNED if turned else _HEADS_FIRST
         # order[k]: the axis of what is written for axis k of [batch, heads, steps, width]
-        found, gone, inside, factor = None, set(), set(), 1.0
+        found: _Heads | None = None
+        gone: set[int] = set()
+        inside: set[int] = set()
+        factor = 1.0
         while True:
             if order in (_HEADS_FIRST, _HEADS_LAST):
                 found, gone = _Heads(x, order == _HEADS_LAST, factor), set(inside)
@@ -276,7 +279,10 @@ class _Matcher:
         if y.factor != 1:
             y, gone = _Heads(node.output[0], False), set()
         own_given = _Given(
-            {"Q": q.last, "K": k.last, "V": v.last, "Y": y.last}, scale * q.factor, bool(mask), causal
+            {"Q": q.last, "K": k.last, "V": v.last, "Y": y.last},
+            scale * q.factor,
+            bool(mask),
+            causal,
         )
         inputs = [q.name, k.name, v.name, *([mask] if mask else [])]
         made = self._node(codes, own_given, False, inputs, [y.name], node.name)
@@ -293,10 +299,10 @@ class _Matcher:
         maker = self.maker(x, "MatMul", "Add", "Mul", "Div")
         if maker.op_type == "Add":
             for a, b in ((0, 1), (1, 0)):
-                if self.makers.get(maker.input[a], node).op_type in ("MatMul", "Mul", "Div"):
-                    if maker.input[a] in values and values.dims(maker.input[a]) == values.dims(x):
-                        s, mask = maker.input[a], maker.input[b]
-                        break
+                s, mask = maker.input[a], maker.input[b]
+                made = self.makers.get(s, node).op_type in ("MatMul", "Mul", "Div")
+                if made and s in values and values.dims(s) == values.dims(x):
+                    break
             else:
                 raise _Unfit("a mask of larger scores")
             self._alone(x, node)
@@ -345,8 +351,8 @@ class _Matcher:
         """Both operators, where weights are read by the gradients alone."""
         q, k, factor = forms
         p, y = node.output[0], after.output[0]
-        others = [n for n in self.readers[p] if n is not after]
-        if None in others or len(others) != 2:
+        others = [n for n in self.readers[p] if n is not after and n is not None]
+        if None in self.readers[p] or len(others) != 2:
             raise _Unfit("weights are read elsewhere")
         ds_maker = next((n for n in others if n.op_type == "Mul"), None)
         dv_maker = next((n for n in others if n is not ds_maker), None)
@@ -454,7 +460,7 @@ class _Matcher:
         return found["dq"], found["dk"]
 
     def _without(self, y, reader):
-        """Where y can be written at once if one reader is not counted; None if it is there alone."""
+        """Where y can be written at once if one reader is not counted; None if only there."""
         readers = self.readers[y]
         kept = [n for n in readers if n is not reader]
         if len(readers) - len(kept) != 1:

@@ -65,7 +65,9 @@ def model(n, h, t, s, d, e, mask=(), last=False, scores=False):
     order = [0, 3, 1, 2] if last else _TURNED
     nodes.append(N("Transpose", ["dvt"], ["dv"], perm=order))
     for x in ("y", "dq", "dk"):
-        nodes.append(N("Transpose", [f"{x}4"], [x], perm=_LAST) if last else N("Identity", [f"{x}4"], [x]))
+        nodes.append(
+            N("Transpose", [f"{x}4"], [x], perm=_LAST) if last else N("Identity", [f"{x}4"], [x])
+        )
     sizes = {"q": (t, d), "k": (s, d), "v": (s, e), "dy": (t, e)}
     inputs = {
         x: (FLOAT, [n, rows, h, width] if last else [n, h, rows, width])
@@ -110,12 +112,12 @@ def compare(made, feeds, tolerance=3e-6):
 
 
 CASES = {
-    "one key and query more than a block": dict(n=2, h=3, t=25, s=25, d=8, e=8),
-    "other widths": dict(n=1, h=2, t=40, s=19, d=17, e=5),
-    "heads behind steps": dict(n=2, h=2, t=33, s=33, d=20, e=20, last=True),
-    "scaled scores": dict(n=2, h=2, t=20, s=30, d=16, e=16, scores=True),
-    "more heads than parts": dict(n=9, h=2, t=16, s=16, d=4, e=4),
-    "one vector of columns": dict(n=1, h=1, t=300, s=17, d=1, e=1),
+    "one key and query more than a block": {"n": 2, "h": 3, "t": 25, "s": 25, "d": 8, "e": 8},
+    "other widths": {"n": 1, "h": 2, "t": 40, "s": 19, "d": 17, "e": 5},
+    "heads behind steps": {"n": 2, "h": 2, "t": 33, "s": 33, "d": 20, "e": 20, "last": True},
+    "scaled scores": {"n": 2, "h": 2, "t": 20, "s": 30, "d": 16, "e": 16, "scores": True},
+    "more heads than parts": {"n": 9, "h": 2, "t": 16, "s": 16, "d": 4, "e": 4},
+    "one vector of columns": {"n": 1, "h": 1, "t": 300, "s": 17, "d": 1, "e": 1},
 }
 
 
@@ -128,7 +130,12 @@ def causal(t, s, hidden):
     return np.where(np.tril(np.ones((t, s))) > 0, 0, hidden).astype("f")
 
 
-MASKS = {"causal": (40, 40), "of a batch": (2, 1, 1, 40), "of all": (2, 3, 40, 40), "of heads": (3, 1, 40)}
+MASKS = {
+    "causal": (40, 40),
+    "of a batch": (2, 1, 1, 40),
+    "of all": (2, 3, 40, 40),
+    "of heads": (3, 1, 40),
+}
 
 
 @pytest.mark.parametrize("hidden", [-np.inf, -1e9, -1.7e38, -5.0])

@@ -139,3 +139,15 @@ def test_special_values(k, results):
     np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7)
     zero = (X == 0) & ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
+
+
+def test_tanh_saturates():
+    """It is 1 where the nearest number is, and its error is within 3 units in the last place."""
+    x = np.concatenate([np.linspace(7.8, 9.2, 500), [9.5, 20, 1e30, np.inf]]).astype(np.float32)
+    x = np.concatenate([x, -x])
+    nodes = [helper.make_node("Tanh", ["x"], ["t"]), helper.make_node("Mul", ["t", "t"], ["y"])]
+    model = model_of(nodes, {"x": (FLOAT, list(x.shape))}, ["t", "y"])
+    changed, library = fused(model, kinds_of(model))
+    y = run(changed, {"x": x}, library)["t"]
+    assert (np.abs(y[np.abs(x) > 9.1]) == 1).all()
+    assert np.abs(y - np.tanh(x.astype(np.float64))).max() < 3 * 2.0**-24

@@ -69,7 +69,10 @@ def test_special_values(value, any_size):
     made = model(600, 70, 33)
     changed, library, _ = fused(made)
     rng = np.random.default_rng(0)
-    feeds = {"x": rng.normal(size=(600, 70)).astype("f"), "z": rng.normal(size=(600, 33)).astype("f")}
+    feeds = {
+        "x": rng.normal(size=(600, 70)).astype("f"),
+        "z": rng.normal(size=(600, 33)).astype("f"),
+    }
     for name in feeds:
         given = {**feeds, name: feeds[name].copy()}
         given[name][500, 7] = value

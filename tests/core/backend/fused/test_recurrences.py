@@ -11,6 +11,7 @@ import pd_core as pd
 from pd_core.backend.fused import program
 from pd_core.backend.fused.build import available
 from pd_core.backend.fused.recurrences import scans
+from pd_core.backend.passes import forms
 from pd_core.graph.node import ancestors
 
 pytestmark = pytest.mark.skipif(not available(), reason="there is no C compiler here")
@@ -319,6 +320,24 @@ def test_loops_with_large_matrices_stay(left, monkeypatch):
     x = pd.Variable([None, None, 5])
     same(targets([pd.simple_rnn(x, H)[0], pd.lstm(x, H)[0]]), {x: floats(3, 4, 5)})
     assert left == [(4, 2)]
+
+
+@pytest.mark.parametrize("layer", [pd.nn.LSTM, pd.nn.GRU, pd.nn.RNN])
+@pytest.mark.parametrize("batch", [0, 1, 2, 3, 30])
+def test_inference(layer, batch, left):
+    """Without gradients layers are loops, too, instead of the runtime's operators."""
+    x = pd.Variable([None, None, 5])
+    y, state = layer(19, num_layers=2, bidirectional=True)(x)
+    same([y, *(state if isinstance(state, tuple) else [state])], {x: floats(batch, 4, 5)})
+    assert left == [(4, 0)]
+
+
+def test_inference_with_large_matrices(left, monkeypatch):
+    """The runtime's operators stay: reading the matrices is the limit."""
+    monkeypatch.setattr(forms, "LOOP_BYTES", 4 * H * 4 * H - 1)
+    x = pd.Variable([None, None, 5])
+    same([pd.nn.LSTM(H)(x)[0]], {x: floats(3, 4, 5)})
+    assert left == [(0, 0)]
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="this CPU has no such kernels")
