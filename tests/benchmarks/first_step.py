@@ -5,12 +5,18 @@ compiler among them; wall time in brackets. Networks have the sizes of 2017's pr
 pictures are small, so that the time of a step does not dominate. Arguments are names of networks,
 all by default. To compare with another checkout, run it with that checkout in PYTHONPATH. With
 PD_FUSE=1 programs are fused, with the kernels in PD_FUSED_HOME, if they are there.
+
+`--fused` compares the startup of networks without fused kernels, and with them in a folder that is
+empty and in one that is not; by default those of the chapters of PaddlePaddle's book.
 """
 
 import math
+import os
+import re
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -40,6 +46,7 @@ clock = Clock()
 if __name__ == "__main__" and "--one" in sys.argv:
     sys.path[:0] = [] if any(Path(p, "pd_v2").is_dir() for p in sys.path[1:]) else [str(ROOT)]
     import numpy as np
+    from chapters import CHAPTERS  # beside this file, whichever checkout is measured
 
     import pd_v2 as paddle
     from pd_v2 import activation, attr, data_type, layer, networks, optimizer
@@ -380,7 +387,7 @@ def measure(name):
     """Print the row of one network; this runs in a new process."""
     paddle.init(use_gpu=False, trainer_count=1, seed=1)
     clock.mark("init")
-    cost, method, samples, *extra = NETWORKS[name]()
+    cost, method, samples, *extra = (NETWORKS | CHAPTERS)[name]()
     parameters = paddle.parameters.create(cost)
     clock.mark("describe")
     trainer = paddle.trainer.SGD(cost, parameters, method(), extra_layers=extra or None)
@@ -393,19 +400,66 @@ def measure(name):
 
     trainer.train(lambda: iter([samples] * 3), 1, handler)
     cells = [f"{cpu:.2f} ({wall:.2f})" for cpu, wall in map(clock.spent.get, PHASES)]
-    before = sum(clock.spent[phase][0] for phase in ("describe", "SGD", "step 1"))
-    print(f"| {name} | {' | '.join(cells)} | {before - clock.spent['step 3'][0]:.2f} |", flush=True)
+    before, wall = (startup(k) for k in (0, 1))
+    print(f"| {name} | {' | '.join(cells)} | {before:.3f} ({wall:.3f}) |", flush=True)
+
+
+def startup(k):
+    """The time from the description to the end of the first step, less one step."""
+    spent = clock.spent
+    before = sum(spent[phase][k] for phase in ("describe", "SGD", "step 1"))
+    return before - min(spent[phase][k] for phase in ("step 2", "step 3"))
+
+
+def run(name, **environment):
+    """The output of the process of a network."""
+    command = [sys.executable, __file__, "--one", name]
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | environment
+    )
+    return done.stdout
+
+
+def compare(names, tries=1):
+    """Print the startup of networks, not fused, and fused with nothing and everything compiled.
+
+    The least of some tries in turns.
+    """
+    print("| network | not fused | fused, empty folder | fused, full folder |")
+    print("| --- | --- | --- | --- |", flush=True)
+    for name in names or chapter_names():
+        rows = []
+        for _ in range(tries):
+            with tempfile.TemporaryDirectory() as home:
+                sides = {"PD_FUSE": "0"}, *[{"PD_FUSE": "1", "PD_FUSED_HOME": home}] * 2
+                rows.append([run(name, **side).split("|")[-2] for side in sides])
+        pairs = [[re.findall(r"[-.0-9]+", cell) for cell in row] for row in rows]
+        cells = [
+            " ".join(
+                form.format(min(float(pair[side][k]) for pair in pairs))
+                for k, form in enumerate(("{:.3f}", "({:.3f})"))
+            )
+            for side in range(3)
+        ]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def chapter_names():
+    text = (Path(__file__).parent / "chapters.py").read_text(encoding="utf-8")
+    return re.findall(r'^    "(\d .*)": ', text, re.MULTILINE)
 
 
 def main(names):
     print(f"| network | {' | '.join(PHASES)} | startup, less one step |")
     print("| --- " * (len(PHASES) + 2) + "|", flush=True)
     for name in names or NETWORKS:
-        subprocess.run([sys.executable, __file__, "--one", name], check=True)
+        print(run(name), end="", flush=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         measure(sys.argv[2])
+    elif sys.argv[1:2] == ["--fused"]:
+        compare(sys.argv[2:])
     else:
         main(sys.argv[1:])

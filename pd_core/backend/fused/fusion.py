@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from . import operators
+from .alike import Operators
 from .branches import inline
 from .clusters import clusters, needed, ordered, reads
-from .groups import DOMAIN, Library, make
+from .groups import DOMAIN, Library
 from .iterations import Group, iterated
 from .parts import Source
 from .sizes import Dim, Dims, Kind, Values, estimate, product
@@ -88,6 +89,7 @@ class _Fuser:
     def __init__(self, values: Values, library: Library, statistics: Statistics):
         self.values, self.library, self.statistics = values, library, statistics
         self.sources: dict[str, str] = {}  # inputs by the names of their sizes
+        self.operators = Operators(values, library, self.sources)
         self.made: dict[str, Group] = {}  # groups by their first outputs
 
     def graph(self, graph: GraphProto) -> None:
@@ -138,12 +140,13 @@ class _Fuser:
             for x in names:
                 used[x].add(k)
         attempt = _Attempt(self, nodes, found, needs, used, outside)
+        dead = {y for k, node in enumerate(nodes) if k not in alive for y in node.output}
         again = False
         for members, result in attempt.groups():
             if result is None and any(
                 set(reads(nodes[k])) - set(needs[k]) and k in alive for k in members
             ):
-                again |= any(_makes(nodes, alive, reads(nodes[k])) for k in members)
+                again |= not all(dead.isdisjoint(reads(nodes[k])) for k in members)
                 rejected.update(members)
         return None if again else attempt.replaced
 
@@ -321,7 +324,7 @@ class _Attempt:
         if not self._is_worth(members):
             return None
         every = [step for k in members for step in self.found[k]]
-        operator = make(every, wanted, self.values, self.fuser.library, self.fuser.sources)
+        operator = self.fuser.operators.made(every, wanted)
         name = nodes[members[-1]].name
         self.fuser.made[operator.outputs[0]] = Group(every, wanted)
         self.fuser.statistics.members[name] = [y for k in members for y in nodes[k].output if y]
@@ -353,12 +356,6 @@ class _Attempt:
                 result.append(k)
                 known.update(self.needs[k])
         return result[::-1]
-
-
-def _makes(nodes, alive, names):
-    """Whether some of the values are made by nodes that nothing needs."""
-    dead = {y for k, node in enumerate(nodes) if k not in alive for y in node.output}
-    return not dead.isdisjoint(names)
 
 
 def _root(x, views):

@@ -37,6 +37,13 @@ class Library:
         """Return the name of a group for its text with @ for the name."""
         return self.groups.setdefault(text, f"Group{len(self.groups)}")
 
+    def add(self, other: "Library") -> str:
+        """Add what another one has; return the name that its last group has here."""
+        for text in other.functions:
+            self.function(text)
+        self.combined |= other.combined
+        return [self.group(text) for text in other.groups][-1]
+
     def kept(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return what `put_back` takes."""
         return dict(self.functions), dict(self.groups)

@@ -1,6 +1,7 @@
 """Sizes that are known at run time, and the types of all values of a model."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ _FILLING = {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Expand", "Transpose",
 _UNKNOWN = 64  # what a name is taken for where a size is estimated
 
 
+@lru_cache(1 << 16)
 def product(*sizes: Size) -> Size:
     """Return the product of sizes."""
     number = 1
