@@ -21,7 +21,7 @@ from .base import Graph, Seam
 from .passes import ALWAYS, EXPORT, WEBGPU
 from .passes.context import Context, Pass, apply_passes
 from .passes.forms import NO_FORMS, NO_KERNELS, Form, Kernel, read_alone
-from .passes.identities import FORWARD_IDENTITY
+from .passes.identities import FORWARD_IDENTITY, opens_sizes
 
 
 def build(
@@ -127,7 +127,7 @@ def _resolve_modes(targets, slots, training, is_step, forms, kernels, constants)
             return form(node, inputs[results:]) if form else inputs[:results]
         if node.op_type in SEGMENTS:
             return inputs[: len(node.outputs)]
-        return inputs[:1] if node.op_type in identity else None
+        return inputs[:1] if node.op_type in identity and not opens_sizes(node) else None
 
     only = {"ModeSwitch", "OnnxForm", *SEGMENTS, *identity}
     stop, alone = set(slots), set()

@@ -23,7 +23,7 @@ from onnx import (
 
 from .checks import checks
 from .errors import DTypeError, GraphError, ShapeError
-from .refinements import fallbacks, refinements
+from .refinements import attention_state, fallbacks, refinements
 from .type_cache import remembered
 from .variable import Dim, Inputs, OutputType, Variable, fresh_dim
 
@@ -146,6 +146,8 @@ def _output_type(call: Call, k: int, tensor: Any, known: Any) -> Any:
     dims = known[k] if k < len(known) else None
     if dims is None and k == 0 and call.op_type in refinements:
         dims = refinements[call.op_type](call)
+    if dims is None and k and call.op_type == "Attention":
+        dims = attention_state(call, k)
     if dims is None:
         if not tensor.HasField("shape"):
             raise ShapeError("the rank of the result is not known before it runs")

@@ -7,6 +7,9 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+from onnx import helper
+
 from .broadcast import BROADCASTING, broadcast_dims
 from .errors import ShapeError
 from .operator import Operator
@@ -65,6 +68,39 @@ def _pool(node: Any) -> Any:
     return tuple(dims)
 
 
+def attention_state(node: Any, k: int) -> Any:
+    """Return the dims of the outputs of Attention after the first: keys, values and scores.
+
+    ONNX takes the size of heads, or the number of keys with past ones, for 0 where it loses it.
+    """
+    q, keys, values = node.inputs[:3]
+    past = node.inputs[4] if len(node.inputs) > 4 else None
+    length, before = keys.dims[keys.rank - 2], 0 if past is None else past.dims[2]
+    known = isinstance(length, int) and isinstance(before, int)
+    total = length if past is None else length + before if known else fresh_dim()
+    if k == 3:
+        heads = q.dims[1] if q.rank == 4 else node.attributes["q_num_heads"]
+        # a number would stand beside the 0 of ONNX's checker
+        static = past is None and all(isinstance(d, int) for d in (*keys.dims, *values.dims))
+        return (q.dims[0], heads, q.dims[q.rank - 2], total if static else fresh_dim())
+    x = keys if k == 1 else values
+    if x.rank == 4:
+        return (*x.dims[:2], total, x.dims[3])
+    heads, width = node.attributes["kv_num_heads"], x.dims[2]
+    return (x.dims[0], heads, total, width // heads if isinstance(width, int) else fresh_dim())
+
+
+@refinement("Attention")
+def _attended(node: Any) -> Any:
+    """ONNX takes the size of heads for 0 where that of their sum is not known."""
+    q, _, v = node.inputs[:3]
+    if q.rank == 4:
+        return (*q.dims[:3], v.dims[3])
+    heads, groups = (node.attributes.get(k) for k in ("q_num_heads", "kv_num_heads"))
+    known = heads and groups and isinstance(v.dims[2], int)
+    return (*q.dims[:2], v.dims[2] // groups * heads if known else fresh_dim())
+
+
 @refinement("GroupNormalization", "MeanVarianceNormalization")
 def _same_shape(node: Any) -> Any:
     return node.inputs[0].dims
@@ -112,6 +148,8 @@ def _split(node: Any, k: int) -> Any:
 )
 def _run_time_axes(node: Any, k: int) -> Any:
     """Sizes for axes that are known only at run time; their number is known."""
+    if len(node.inputs) < 2:
+        raise ShapeError("which axes have a size of 1, to be squeezed, is not known before it runs")
     (x, axes), sign = node.inputs, 1 if node.op_type == "Unsqueeze" else -1
     if node.op_type.startswith("Reduce") and node.attributes.get("keepdims", 1):
         return _of_rank(x.rank, x)
@@ -129,10 +167,29 @@ def _of_rank(rank: int, x: Variable | MaybeNone) -> Any:
     return tuple(fresh_dim() for _ in range(rank)), x.dtype
 
 
-@fallback("Conv")
+@fallback("Conv", "ConvInteger", "DeformConv")
 def _conv(node: Any, k: int) -> Any:
     x, w = node.inputs[:2]
-    return (x.dims[0], w.dims[0], *(fresh_dim() for _ in x.dims[2:])), x.dtype
+    dtype = np.dtype(np.int32) if node.op_type == "ConvInteger" else x.dtype
+    return (x.dims[0], w.dims[0], *(fresh_dim() for _ in x.dims[2:])), dtype
+
+
+@fallback("HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix")
+def _window(node: Any, k: int) -> Any:
+    kind = node.attributes.get("output_datatype", 1)
+    rank = 2 if node.op_type == "MelWeightMatrix" else 1
+    return tuple(fresh_dim() for _ in range(rank)), helper.tensor_dtype_to_np_dtype(kind)
+
+
+@fallback("AffineGrid")
+def _affine_grid(node: Any, k: int) -> Any:
+    theta, size = node.inputs
+    n = theta.dims[1]
+    if not isinstance(n, int):
+        n = size.dims[0] - 2 if isinstance(size.dims[0], int) else None
+    if n is None:
+        raise ShapeError("whether it is a grid of an image or a volume is not known before it runs")
+    return (theta.dims[0], *(fresh_dim() for _ in range(n)), n), theta.dtype
 
 
 @fallback("ConvTranspose")

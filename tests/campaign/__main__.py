@@ -25,6 +25,7 @@ PARTS = {
     "places": "a full disk, a read-only folder, no HOME, odd locales, little memory, one core",
     "soak": "a million steps, and a thousand sessions",
     "sizes": "ONNX's node tests on empty arrays and others of unexpected sizes",
+    "models": "random ONNX models beside ONNX Runtime: values, exports, slopes, training steps",
     "sums": "reductions, normalizations and gradients of 2^24 numbers beside float64",
     "oracle": "ops and gradients over dtypes, values and sizes, beside NumPy",
     "signals": "threads, forks and signals at random moments",

@@ -20,7 +20,8 @@ def layer_normalization(
     axes = list(range(a.get("axis", -1) % x.rank, x.rank))
     y, mean, factor = _standardised(x, axes, a.get("epsilon", 1e-5))
     y = ops.cast(y, dtype) * scale
-    return [y if shift is None else y + shift, mean, factor]
+    y = y if shift is None else y + shift
+    return [y, ops.cast(mean, np.float32), ops.cast(factor, np.float32)]
 
 
 @expression("RMSNormalization")

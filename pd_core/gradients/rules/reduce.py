@@ -1,6 +1,7 @@
 """Derivatives of reductions and of normalisations along an axis."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -173,6 +174,11 @@ def cum_sum(node: Node, dy: Variable) -> Gradients:
 def cum_prod(node: Node, dy: Variable) -> Gradients:
     """The sum of dy times each product without the element: exact at zeros, at a cost of n^2."""
     x, position = node.inputs
+    if position.value is None:
+        flat = _around(x, position)
+        along = reapply(node, flat, np.int64(1))
+        dflat: Any = cum_prod(along.node, ops.reshape_like(dy, flat))[0]
+        return [ops.reshape_like(dflat, x), None]
     axis = int(np.asarray(position.value)) % x.rank
     rows = ops.arange(ops.size_of(x, axis))
     pair = _along(rows, axis, x.rank + 1), _along(rows, axis + 1, x.rank + 1)
@@ -182,6 +188,20 @@ def cum_prod(node: Node, dy: Variable) -> Gradients:
     within = first < last if node.attributes.get("exclusive", 0) else first <= last
     terms = ops.where(within, products * ops.unsqueeze(dy, [axis]), 0.0)
     return [ops.reduce_sum(terms, [axis + 1]), None]
+
+
+def _around(x, position):
+    """Reshape x to [sizes before an axis, its size, sizes after it], for an axis at run time."""
+    axis = ops.reshape(ops.cast(position, np.int64), [1])
+    axis = ops.where(axis < 0, axis + np.int64(x.rank), axis)
+    sizes, places = ops.shape_of(x), np.arange(x.rank, dtype=np.int64)
+    parts = (places < axis, ops.equal(places, axis), places > axis)
+    one = np.int64(1)
+    return ops.reshape(x, ops.concat([_product(ops.where(p, sizes, one)) for p in parts]))
+
+
+def _product(sizes):
+    return ops.reduce_prod(sizes, [0], keep_dim=True)
 
 
 def _along(rows, axis, rank):

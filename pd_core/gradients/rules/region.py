@@ -22,7 +22,7 @@ def roi_align(a: Attributes, x: Variable, regions: Variable, image: Variable) ->
     half = a.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     sides = []
     for k, name in ((1, "output_height"), (0, "output_width")):
-        ends = [ops.slice(regions, [j], [j + 1], [1]) for j in (k, k + 2)]
+        ends = [ops.gather(regions, np.array([j]), 1) for j in (k, k + 2)]
         first, last = (v * scale - (0.5 if half else 0.0) for v in ends)
         size = last - first if half else ops.maximum(last - first, 1.0)
         pixels = ops.cast(ops.reshape(ops.size_of(x, 3 - k), []), x.dtype)

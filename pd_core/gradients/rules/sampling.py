@@ -129,6 +129,8 @@ def _gather_pixels(x, index):
 def affine_grid(a: Attributes, theta: Variable, size: Variable) -> Variable:
     """Points for `grid_sample`: an affine map of a regular grid (Jaderberg et al. 2015)."""
     n = theta.dims[1]
+    if not isinstance(n, int) and isinstance(size.dims[0], int):
+        n = size.dims[0] - 2
     if not isinstance(n, int):
         raise NoGradient(f"the number of axes of {theta!r} is not known")
     rows: list[Variable] = []
@@ -136,7 +138,8 @@ def affine_grid(a: Attributes, theta: Variable, size: Variable) -> Variable:
         length = ops.slice(size, [2 + k], [3 + k], [0])
         at, count = (ops.cast(v, theta.dtype) for v in (ops.arange(length), length))
         if a.get("align_corners", 0):
-            at = at * 2.0 / (count - 1.0) - 1.0
+            one = ops.equal(count, 1.0)  # a single point is the last one, as ONNX Runtime has it
+            at = ops.where(one, 1.0, at * 2.0 / ops.where(one, 1.0, count - 1.0) - 1.0)
         else:
             at = (at * 2.0 + 1.0) / count - 1.0
         shape = [-1 if m == k else 1 for m in range(n)]

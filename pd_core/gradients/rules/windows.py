@@ -80,8 +80,8 @@ def transposed_geometry(node: Node, x: Variable, window: Sequence[int]) -> Geome
     strides, dilations = (list(a.get(k) or [1] * n) for k in ("strides", "dilations"))
     if sizes is None and own:
         return own
-    if not known_sizes(x):
-        raise NoGradient(f"a given output size needs images of known sizes, not {x!r}")
+    if not known_sizes(x) or not all(isinstance(k, int) for k in window):
+        raise NoGradient(f"a given output size needs images and filters of known sizes, not {x!r}")
     sizes = sizes or [size * s for size, s in zip(x.dims[2:], strides, strict=True)]
     total = [
         max(0, (size - 1) * s + extra + (k - 1) * d + 1 - result)

@@ -11,6 +11,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from ...graph.errors import DamagedModel, ModelError
+from .order import all_nodes, bodies
 
 DOMAIN = "ai.onnx.ml"
 _TREES = ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
@@ -26,29 +27,48 @@ def without_trees(model: ModelProto) -> None:
 
 def with_standard_operators(model: ModelProto) -> ModelProto:
     """Write nodes of ai.onnx.ml in ONNX's own operators; the model itself is not changed."""
-    if not any(node.domain == DOMAIN and node.op_type in _WRITERS for node in model.graph.node):
+    owners = (model.graph, *model.functions)
+    if not any(_is_written(node) for owner in owners for node in all_nodes(owner.node)):
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
-    nodes: list[NodeProto] = []
-    for node in model.graph.node:
-        write = _WRITERS.get(node.op_type) if node.domain == DOMAIN else None
-        if write is None:
-            nodes.append(node)
+    _write(copy.graph.node, copy, False)
+    for function in copy.functions:
+        _write(function.node, copy, True)
+    return copy
+
+
+def _is_written(node):
+    return node.domain == DOMAIN and node.op_type in _WRITERS
+
+
+def _write(nodes, model, in_function):
+    """Write the nodes of a graph or function, and of the bodies in it."""
+    new: list[NodeProto] = []
+    for node in nodes:
+        for body in bodies(node):
+            _write(body.node, model, in_function)
+        if _is_written(node):
+            writer = _Writer(node, model, in_function)
+            _WRITERS[node.op_type](writer)
+            new += writer.nodes
         else:
-            writer = _Writer(node, copy)
-            write(writer)
-            nodes += writer.nodes
-    del copy.graph.node[:]
-    copy.graph.node.extend(nodes)
+            new.append(_copied(node))
+    del nodes[:]
+    nodes.extend(new)
+
+
+def _copied(node):
+    copy = NodeProto()
+    copy.CopyFrom(node)
     return copy
 
 
 class _Writer:
     """The nodes and stored tensors that one node becomes."""
 
-    def __init__(self, node: NodeProto, model: ModelProto):
-        self.node, self.graph = node, model.graph
+    def __init__(self, node: NodeProto, model: ModelProto, in_function: bool):
+        self.node, self.graph, self.in_function = node, model.graph, in_function
         self.opset = next((o.version for o in model.opset_import if not o.domain), 0)
         self.name = node.name or node.output[0]
         self.attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -74,7 +94,11 @@ class _Writer:
     def stored(self, key: str, array: np.ndarray) -> str:
         """Store an array; return its name."""
         name = f"{self.name}.{key}"
-        self.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        tensor = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+        if self.in_function:  # which reads no tensors of the file
+            self.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
+        else:
+            self.graph.initializer.append(tensor)
         return name
 
     def add(self, op_type: str, *inputs: str, output: str = "", **attributes: Any) -> str:
@@ -167,16 +191,14 @@ def _classified(w, scores, columns):
 
 
 def _labelled(w, scores):
-    """Add the label with the largest score; labels that are text are an error when asked for."""
+    """Add the label with the largest score: a number, or text."""
     output = w.node.output[0]
     labels = [*w.attributes.get("classlabels_ints", [])]
     if not output:
         return
-    if w.attributes.get("classlabels_strings"):
-        text = helper.make_node("LabelEncoder", [scores], [output], w.name, domain=DOMAIN)
-        w.nodes.append(text)
-        return
-    table = w.stored("labels", np.array(labels or [0, 1], np.int64))
+    words = w.attributes.get("classlabels_strings")
+    array = np.array([b.decode() for b in words], object) if words else np.array(labels or [0, 1])
+    table = w.stored("labels", array)
     w.add("Gather", table, w.add("ArgMax", scores, axis=-1, keepdims=0), output=output)
 
 
@@ -264,7 +286,38 @@ def _zip_map(w):
     w.add("Identity", w.node.input[0], output=w.node.output[0])
 
 
+def _binarizer(w):
+    """1 for what is above the threshold, else 0: its derivative is zero."""
+    threshold = w.stored("threshold", np.float32(w.attributes.get("threshold", 0.0)))
+    above = w.add("Greater", w.floats(), threshold)
+    w.add("Cast", above, output=w.node.output[0], to=1)
+
+
+def _imputer(w):
+    """A number for each feature in the place of the one that stands for a missing value."""
+    x, integers = w.node.input[0], [*w.attributes.get("imputed_value_int64s", [])]
+    if integers:
+        new = w.stored("imputed", np.array(integers, np.int64))
+        old = w.stored("replaced", np.int64(w.attributes.get("replaced_value_int64", 0)))
+        missing = w.add("Equal", x, old)
+    else:
+        new = w.stored("imputed", w.numbers("imputed_value_floats"))
+        number = np.float32(w.attributes.get("replaced_value_float", 0.0))
+        missing = w.add("IsNaN", x) if np.isnan(number) else ""
+        missing = missing or w.add("Equal", x, w.stored("replaced", number))
+    w.add("Where", missing, new, x, output=w.node.output[0])
+
+
+def _feature_vectorizer(w):
+    """The features of all inputs side by side."""
+    parts = [w.add("Cast", x, to=1) for x in w.node.input]
+    w.add("Concat", *(w.add("Flatten", x) for x in parts), output=w.node.output[0], axis=-1)
+
+
 _WRITERS: dict[str, Callable[[_Writer], None]] = {
+    "Binarizer": _binarizer,
+    "FeatureVectorizer": _feature_vectorizer,
+    "Imputer": _imputer,
     "LinearClassifier": _linear_classifier,
     "LinearRegressor": _linear_regressor,
     "Normalizer": _normalizer,

@@ -7,9 +7,10 @@ import numpy as np
 from ... import ops
 from ...graph.errors import ModelError
 from ...graph.loop import loop_node
-from ...graph.node import apply
+from ...graph.node import apply, refined
 from ...graph.rewrite import close
 from ...graph.variable import Variable, constant, describe, fresh_dim
+from .loading import dims_of
 from .protocol import GraphReader, UnfitSizes, Value
 from .versions import Operator
 
@@ -136,13 +137,15 @@ def _extra_axes(longer, shorter):
 def scan(reader: GraphReader, op: Operator) -> list[Variable]:
     """Build a Scan along any axes and in any directions."""
     a, count = op.attributes, op.attributes["num_scan_inputs"]
+    if op.version < 9:
+        raise ModelError("the Scan of opset 8, over batches with lengths, has no successor")
     states, xs = op.inputs[: len(op.inputs) - count], op.inputs[len(op.inputs) - count :]
     axes = a.get("scan_input_axes") or [0] * count
     backward = a.get("scan_input_directions") or [0] * count
     xs = [_reversed(_axis_first(x, k), r) for x, k, r in zip(xs, axes, backward, strict=True)]
 
     def step(states, slices):
-        outputs = reader.read_body(a["body"], [*states, *slices])
+        outputs = _as_declared(a["body"], reader.read_body(a["body"], [*states, *slices]))
         return outputs[: len(states)], outputs[len(states) :]
 
     final, ys = ops.scan(step, states, xs)
@@ -222,12 +225,31 @@ def _body(reader, op, init, dims):
     number, going = Variable.of((), np.int64, "step"), Variable.of((), np.bool_, "going")
     states = [Variable.of(d, x.dtype, "state") for d, x in zip(dims, init, strict=True)]
     condition, *rest = reader.read_body(op.attributes["body"], [number, going, *states])
-    new, ys = rest[: len(states)], rest[len(states) :]
     if any(isinstance(y, list) for y in rest):
         raise ModelError("its body gives a sequence, which has a known length only outside")
+    condition, *rest = _as_declared(op.attributes["body"], [condition, *rest])
+    new, ys = rest[: len(states)], rest[len(states) :]
     bodies, block_inputs = {"body": [condition, *rest]}, {"body": [number, going, *states]}
     blocks, captures = close(bodies, block_inputs)
     return blocks, captures, new, ys
+
+
+def _as_declared(body, outputs):
+    """Return the outputs of a body with the sizes that it declares, where they are not known.
+
+    The runtime takes them for what is stacked over no steps.
+    """
+    return [_refined(y, i) for y, i in zip(outputs, body.output, strict=True)]
+
+
+def _refined(y, info):
+    if not isinstance(y, Variable) or y.node is None or not info.type.HasField("tensor_type"):
+        return y
+    dims = dims_of(info.type.tensor_type, info.name)
+    if dims is None or len(dims) != y.rank:
+        return y
+    pairs = zip(y.dims, dims, strict=True)
+    return refined(y, [d if isinstance(d, int) or e is None else e for d, e in pairs])
 
 
 def _widened(dims, after):

@@ -23,7 +23,8 @@ from onnx import (
 )
 
 from ...graph.errors import DamagedModel, DTypeError, ModelError, NameConflict, ShapeError
-from .order import bodies
+from ...graph.inference import CEILING
+from .order import all_nodes, bodies
 from .versions import OLDEST
 
 STANDARD = ("", "ai.onnx")
@@ -84,7 +85,9 @@ def opsets_of(model: ModelProto) -> dict[str, int]:
     """Return the versions of the operator sets by domain; ModelError for one that is too old."""
     opsets = checked_opsets("the model", model.opset_import)
     if "" not in opsets:
-        raise ModelError("the model names no opset of ONNX")
+        if any(node.domain in STANDARD for node in all_nodes(model.graph.node)):
+            raise ModelError("the model names no opset of ONNX")
+        opsets[""] = CEILING  # for what nodes of other domains are made of
     return opsets
 
 
@@ -277,14 +280,32 @@ def _rename(graph, renamed):
 
 
 def declared(info: ValueInfoProto) -> tuple[FileShape, np.dtype]:
-    """Return (dims, dtype) of an input; None for a size that is not known, or dims without rank."""
-    kind = info.type.optional_type.elem_type if info.type.HasField("optional_type") else info.type
+    """Return (dims, dtype) of an input, or of the elements of a sequence.
+
+    None for a size that is not known, or dims without rank.
+    """
+    kind = _inner_type(info.type, "optional_type")
+    kind = _inner_type(kind, "sequence_type")
     tensor = kind.tensor_type
     if not kind.HasField("tensor_type") or tensor.elem_type == TensorProto.STRING:
         raise ModelError(f"input {info.name!r} is no tensor of numbers")
     if tensor.elem_type not in TensorProto.DataType.values() or not tensor.elem_type:
         raise DamagedModel(f"input {info.name!r} has the element type {tensor.elem_type}")
     return dims_of(tensor, info.name), helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+
+
+def _inner_type(kind, field):
+    return getattr(kind, field).elem_type if kind.HasField(field) else kind
+
+
+def is_optional(info: ValueInfoProto) -> bool:
+    """Return whether an input may be left out."""
+    return info.type.HasField("optional_type")
+
+
+def is_sequence(info: ValueInfoProto) -> bool:
+    """Return whether an input is a sequence of tensors."""
+    return _inner_type(info.type, "optional_type").HasField("sequence_type")
 
 
 def dims_of(tensor: TypeProto.Tensor, name: str) -> FileShape:

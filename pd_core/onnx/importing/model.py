@@ -10,6 +10,7 @@ from ...graph.errors import DamagedModel, DTypeError, ModelError, ShapeError
 from ...graph.names import remember_sizes
 from ...graph.variable import Operand, Variable, constant, describe, format_dims
 from ...graph.whole import Whole
+from .broadcasting import MeetingSizes
 from .classical import with_standard_operators, without_trees
 from .loading import (
     STANDARD,
@@ -18,6 +19,8 @@ from .loading import (
     declared,
     hoisted,
     inferred_dims,
+    is_optional,
+    is_sequence,
     loaded,
     opsets_of,
     reported,
@@ -29,6 +32,7 @@ from .reader import File, Operands, Reader
 from .sizes import FOLD_LIMIT
 from .sparse import with_dense_tensors
 from .stored import StoredTensors
+from .text import Text, refused_output
 from .widening import widened
 
 
@@ -74,6 +78,8 @@ def import_onnx(
 class ImportedModel:
     """A model as a function: each call `f(x)` builds its graph anew on Variables.
 
+    An input that is a sequence is a list of Variables; an optional one may be left out.
+
     `parameters` are the Variables of its parameters by the file's names, `inputs` the (dims, dtype)
     of its inputs by name, `outputs` the names of its outputs. `model` is the file, with all stored
     tensors in one place; their data may be in other files in `folder`.
@@ -114,13 +120,14 @@ class ImportedModel:
         }
         self.stored = StoredTensors(self.graph, self.functions, folder, trainable, frozen, version)
         self.parameters = self.stored.parameters
-        self.inputs = {
-            i.name: declared(i) for i in self.graph.input if i.name not in self.stored.values
-        }
+        stored_names = {t.name for t in self.graph.initializer}
+        self.inputs = {i.name: declared(i) for i in self.graph.input if i.name not in stored_names}
+        self.sequences = frozenset(i.name for i in self.graph.input if is_sequence(i))
+        self.optional = frozenset(i.name for i in self.graph.input if is_optional(i))
         self.outputs = tuple(y.name for y in self.graph.output)
         computed = {y for node in self.graph.node for y in node.output}
         for y in self.outputs:
-            if y not in computed and y not in self.inputs and y not in self.stored.values:
+            if y not in computed and y not in self.inputs and y not in stored_names:
                 raise DamagedModel(f"the output {y!r} is computed by no node")
         self.inferred = inferred_dims(model)
         self.reader: Reader | None = None
@@ -147,20 +154,23 @@ class ImportedModel:
         """
         values = self._bind(inputs, named)
         names = self._output_names(output, last_layers)
-        exact = all(x.dims == self.inputs[n][0] for n, x in values.items())
-        sizes = frozenset(d for x in values.values() for d in x.dims)
+        given = [(n, x) for n, v in values.items() for x in (v if isinstance(v, list) else [v])]
+        given = [(n, x) for n, x in given if x is not None]
+        exact = all(x.dims == self.inputs[n][0] for n, x in given)
+        sizes = frozenset(d for _, x in given for d in x.dims)
         stored = self.stored.values
         changed = {n: f(self.stored.weight(n)) for n, f in self.reparametrized.items()}
         self.reader = Reader(
             self.graph.node,
             self.opsets,
-            {**stored, **changed, **values},
+            {**stored, **self.stored.texts, **changed, **values},
             File(
                 self.functions,
                 input_sizes=sizes,
                 freed=dict(self._freed(values)),
                 statistics=self.stored.statistics,
                 operands=self.operands,
+                meeting=MeetingSizes(dict(_file_names(self.graph.input, values))),
                 **self.file,
             ),
             declared=self.inferred if exact else _ranks(self.inferred),
@@ -184,6 +194,8 @@ class ImportedModel:
             raise ModelError(f"the model has no tensor {name!r}; its outputs are {self.outputs}")
         with reported(self.origin):
             value: Any = self.reader.outputs([name])[0]
+            if isinstance(value, Text):
+                raise refused_output(name, value)
         self._name_sizes((*self.graph.output, *self.graph.value_info), {name: value})
         return value
 
@@ -226,6 +238,8 @@ class ImportedModel:
         """Yield (first size, what the file fixes it to) of inputs of any batch size."""
         for name, x in values.items():
             dims = self.inputs[name][0]
+            if not isinstance(x, Variable):
+                continue
             if dims and x.dims and isinstance(dims[0], int) and isinstance(x.dims[0], str):
                 yield x.dims[0], dims[0]
 
@@ -238,10 +252,21 @@ class ImportedModel:
             if name not in self.inputs or name in values:
                 raise ModelError(f"{name!r} is no input that is left; there is {list(self.inputs)}")
             values[name] = x
+        values = {**dict.fromkeys(self.optional & set(self.inputs)), **values}
         missing = [name for name in self.inputs if name not in values]
         if missing:
             raise ModelError(f"the model needs its inputs {missing} too")
-        return {name: self._checked(name, constant(x)) for name, x in values.items()}
+        return {name: self._value(name, x) for name, x in values.items()}
+
+    def _value(self, name, x):
+        """Return an input as a Variable, a list of them for a sequence, None if it is left out."""
+        if x is None and name in self.optional:
+            return None
+        if name not in self.sequences:
+            return self._checked(name, constant(x))
+        if not isinstance(x, (list, tuple)):
+            raise ModelError(f"input {name!r} is a sequence: a list of Variables, not {x!r}")
+        return [self._checked(name, constant(element)) for element in x]
 
     def _checked(self, name, x):
         """Check an input against the type in the file; return it."""
@@ -254,6 +279,16 @@ class ImportedModel:
         if len(dims) != x.rank or any(d != e for d, e in pairs if _both_known(d, e)):
             raise ShapeError(f"input {name!r} is {format_dims(d or '?' for d in dims)}, not {x!r}")
         return x
+
+
+def _file_names(infos, values):
+    """Yield (size of an input of a call, its name in the file) where the file has a name."""
+    for name, sizes in size_names(infos).items():
+        dims = getattr(values.get(name), "dims", ())
+        if len(dims) == len(sizes):
+            yield from (
+                (d, n) for d, n in zip(dims, sizes, strict=True) if n and isinstance(d, str)
+            )
 
 
 def _ranks(inferred):

@@ -1,5 +1,7 @@
 """Operators with a training mode, BatchNormalization and Dropout, as mode switches."""
 
+import numpy as np
+
 from ... import ops
 from ...graph.errors import ModelError
 from ...graph.variable import Variable
@@ -43,6 +45,8 @@ def _batch_norm(op, training, stored, inside):
 def _dropout(op, training):
     """Build a Dropout of a constant rate; its second output, the mask, is left out."""
     x, rate, mode = op.inputs[0], op.input(1), op.input(2)
+    if op.version < 12 and op.outputs > 1 and not training:  # the mask is not filled, all zeros
+        return [x, ops.zeros_like(x if op.version < 10 else ops.cast(x, np.bool_))]
     in_training = mode is not None and mode.value is not None and bool(mode.value)
     if not in_training and not (training and mode is None):
         return None

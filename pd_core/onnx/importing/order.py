@@ -1,7 +1,7 @@
 """The nodes of a file in an order in which each reads what is computed before it."""
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from onnx import GraphProto, ModelProto, NodeProto
 
@@ -37,6 +37,14 @@ def _inner_lists(nodes):
     for node in nodes:
         for graph in bodies(node):
             yield from _inner_lists(graph.node)
+
+
+def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Yield nodes and those of their bodies."""
+    for node in nodes:
+        yield node
+        for graph in bodies(node):
+            yield from all_nodes(graph.node)
 
 
 def bodies(node: NodeProto) -> Iterator[GraphProto]:

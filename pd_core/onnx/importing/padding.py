@@ -68,3 +68,31 @@ def _same_transposed(op):
     total = np.array([(k - 1) * d + 1 - s + p for k, s, d, p in axes])
     a["pads"] = [int(p) for side in _sides(np.maximum(total, 0), kind) for p in side]
     del a["auto_pad"]
+
+
+@until(99, "MaxPool", "AveragePool", "LpPool")
+def _windows_in_the_padding(op):
+    """A last window of ceil_mode that would start in the padding is none, which ONNX 21 counts.
+
+    Where all axes end as without ceil_mode, with pads that are shortened by such windows, they are
+    written like that: runtimes and ONNX agree on these.
+    """
+    a, x = op.attributes, op.inputs[0]
+    n = x.rank - 2
+    if not a.get("ceil_mode", 0) or a.get("auto_pad", "NOTSET") != "NOTSET":
+        return
+    if not all(isinstance(d, int) for d in x.dims[2:]):
+        return
+    strides, dilations = (per_axis(a.get(k) or 1, n) for k in ("strides", "dilations"))
+    pads = list(a.get("pads") or [0] * (2 * n))
+    for k, (size, window) in enumerate(zip(x.dims[2:], a["kernel_shape"], strict=True)):
+        extent = (window - 1) * dilations[k] + 1
+        free, stride = size + pads[k] + pads[n + k] - extent, strides[k]
+        count = -(-free // stride) + 1
+        count -= (count - 1) * stride >= size + pads[k]
+        if free // stride + 1 > count:
+            pads[n + k] -= 1
+        elif free // stride + 1 < count:
+            return  # a window that only ceil_mode adds
+    a["pads"] = pads
+    del a["ceil_mode"]

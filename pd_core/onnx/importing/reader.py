@@ -20,6 +20,7 @@ from ...graph.inference import CEILING, versions_of
 from ...graph.node import apply, latest_serial, retyped
 from ...graph.variable import Dim, Variable, fresh_dim, is_open, open_dim
 from . import control, modes, quantized, sequences
+from .broadcasting import MeetingSizes
 from .classical import DOMAIN as CLASSICAL
 from .flow import MAX_OPERATORS
 from .functions import function_of
@@ -27,6 +28,7 @@ from .loading import MALFORMED, STANDARD, checked_opsets, first_line
 from .low_bits import MICROSOFT
 from .protocol import UnfitSizes, Value
 from .sizes import FOLD_LIMIT, Sizes, folded, reshaped
+from .text import LABELS, Text, on_labels, on_text, stored_value, text_of
 from .versions import Operator, adapted, attribute_value, stored
 
 _CUT = "  hint: output= cuts the model where this node is not needed"
@@ -50,6 +52,7 @@ class File:
     count       operators read so far
     opened      sizes that may turn out to be 1, by the size that inference gave
     sizes       entries of vectors of sizes
+    meeting     which sizes of inputs may be 1
     operands    replaces the inputs of nodes of the outermost graph
     """
 
@@ -64,6 +67,7 @@ class File:
     count: int = 0
     opened: dict[str, str] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
+    meeting: MeetingSizes = field(default_factory=MeetingSizes)
     operands: Operands | None = None
 
 
@@ -120,7 +124,8 @@ class Reader:
 
         `inside=False` is for a branch that is certain to run, and becomes part of this graph.
         """
-        values: dict[str, Value] = {t.name: stored(t, self.file.folder) for t in graph.initializer}
+        folder = self.file.folder
+        values: dict[str, Value] = {t.name: stored_value(t, folder) for t in graph.initializer}
         values.update(zip((i.name for i in graph.input), block_inputs, strict=True))
         inner = Reader(graph.node, self.opsets, values, self.file, self, attributes=self.attributes)
         inner.inside = self.inside or inside
@@ -184,8 +189,9 @@ class Reader:
                     "ONNX Runtime's own operator on 8-bit integers has no gradient\n"
                     "  hint: quantize the float model in the format QDQ (QuantFormat.QDQ)"
                 )
-            if proto.domain == CLASSICAL and proto.op_type == "LabelEncoder":
-                raise ModelError("labels that are text are not imported\n" + _CUT)
+            if proto.domain == CLASSICAL and proto.op_type in LABELS:
+                op = Operator(proto.op_type, inputs, attributes, len(proto.output), self.version)
+                return on_labels(self, op)
             raise ModelError(
                 f"the domain {proto.domain!r} is neither ONNX's own nor defined in the file\n{_CUT}"
             )
@@ -201,6 +207,11 @@ class Reader:
         least = defs.get_schema(op.op_type, op.version).min_input
         if len(op.inputs) < least:
             raise ModelError(f"it takes {least} inputs, {len(op.inputs)} are there")
+        text = text_of(op)
+        if text is not None:
+            return [text]
+        if any(isinstance(x, Text) for x in op.inputs) and op.op_type not in sequences.readers:
+            return on_text(self, op)
         if op.op_type in control.readers:
             return control.readers[op.op_type](self, op)
         if op.op_type in sequences.readers:
@@ -221,10 +232,13 @@ class Reader:
     def _added(self, op):
         if not versions_of(op.op_type, len(op.inputs), frozenset(op.attributes)):
             return self._expanded(op)
+        target = self.file.sizes.of(op.inputs[1]) if op.op_type == "Expand" else None
+        op = self.file.meeting.with_open_operands(op, target)
         found = reshaped(op, self.file.freed) if op.op_type == "Reshape" else None
         found = found or _applied(op, self.file.sizes.dims(op))
         found = retyped(found, [[self._opened(d) for d in y.dims] for y in found])
         self.file.sizes.note(op, found)
+        self.file.meeting.note(op, found)
         return found
 
     def _opened(self, d):

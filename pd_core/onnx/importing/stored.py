@@ -16,6 +16,7 @@ from ...graph.variable import Variable
 from . import patterns
 from .evaluation import evaluate, one_node_model
 from .loading import STANDARD
+from .text import is_text, stored_text
 from .versions import attribute_value, bits, stored
 from .weights import decisions
 
@@ -27,7 +28,7 @@ class StoredTensors:
     """The stored tensors of a graph as Variables.
 
     `values` are the Variables by the names that nodes read, `parameters` those that can be trained,
-    by name, `decisions` the Decision on each float tensor.
+    by name, `decisions` the Decision on each float tensor, `texts` the tensors of text.
 
     A weight that is stored as integers is a parameter, with its float values, if it is trained
     from the start; else it stays as it is: `integers` has functions that compute the floats of
@@ -46,7 +47,8 @@ class StoredTensors:
         self.integer_operators = sorted({n.op_type for n in graph.node} & _INTEGER_OPERATORS)
         if len({t.name for t in graph.initializer}) < len(graph.initializer):
             raise DamagedModel("two stored tensors have the same name")
-        self.values = {t.name: stored(t, folder) for t in graph.initializer}
+        self.values = {t.name: stored(t, folder) for t in graph.initializer if not is_text(t)}
+        self.texts = {t.name: stored_text(t) for t in graph.initializer if is_text(t)}
         self.parameters: dict[str, Variable] = {}
         self.integers: dict[str, Callable[[], Variable]] = {}
         asked, kept = _as_patterns(trainable), _as_patterns(frozen)

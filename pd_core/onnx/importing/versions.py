@@ -284,6 +284,44 @@ def _max_unpool(op):
     return apply("Pad", y, ops.concat([np.zeros(y.rank, np.int64), missing]), known=op.declared)
 
 
+@until(99, "MeanVarianceNormalization")
+def _axes_of_images(op):
+    """ONNX's body of the operator takes no default for an attribute that is left out."""
+    op.attributes.setdefault("axes", [0, 2, 3])
+
+
+@until(99, "Resize")
+def _resize_by_one(op):
+    """Until opset 12 what is not given is a tensor without elements, as some files still have."""
+    for k in (1, 2, 3):
+        if op.input(k) is not None and op.inputs[k].dims == (0,):
+            op.inputs[k] = None
+    scales, sizes = op.input(2), None if op.input(3) is not None else _sizes_of_scales(op)
+    if scales is not None and sizes is not None:
+        op.inputs = [*op.inputs[:2], None, constant(np.array(sizes, np.int64))]
+    while op.inputs[-1] is None:
+        op.inputs.pop()
+
+
+def _sizes_of_scales(op):
+    """Return the sizes of a Resize where ONNX rounds the product with scales another way.
+
+    ONNX Runtime rounds it to float32 before it is cut to a whole number. None where both agree, or
+    where the scales are not those of such sizes.
+    """
+    x, scales = op.inputs[0], op.inputs[2]
+    if scales is None or scales.value is None or scales.value.size != x.rank or not x.is_static:
+        return None
+    mode = op.attributes.get("coordinate_transformation_mode")
+    rows = list(zip(x.dims, scales.value.reshape(-1).astype(np.float32), strict=True))
+    sizes = [int(np.float32(n) * s) for n, s in rows]
+    same = all(new == int(n * float(s)) for new, (n, s) in zip(sizes, rows, strict=True))
+    if same or mode == "tf_crop_and_resize" or "axes" in op.attributes:
+        return None
+    fits = (np.float32(new) / np.float32(n) == s for new, (n, s) in zip(sizes, rows, strict=True))
+    return sizes if all(fits) else None
+
+
 @until(99, "Mod")
 def _mod(op):
     """Since opset 28 floats may have the remainder with the sign of the divisor, as integers do."""
@@ -306,11 +344,6 @@ def _stft(op):
     """ONNX Runtime takes signals [batch, length], which ONNX writes as [batch, length, 1]."""
     if op.inputs[0].rank == 2:
         op.inputs[0] = ops.unsqueeze(op.inputs[0], 2)
-
-
-@until(9, "Scan")
-def _scan(op):
-    raise ModelError("the Scan of opset 8, over batches with lengths, has no successor")
 
 
 @until(99, "OptionalGetElement", "Optional")

@@ -213,8 +213,9 @@ def test_an_older_opset(row, rng):
     compared(model, arrays_of(model, rng))
 
 
-# Conversions that every opset needs: ONNX's node tests, in gradients/node_suite, import them.
-ELSEWHERE = {"LpPool", "MaxUnpool", "Mod", "Pow"}
+# Conversions that every opset needs: ONNX's node tests, in gradients/node_suite, import them, or
+# rows of test_import_rare.py.
+ELSEWHERE = {"LpPool", "MaxUnpool", "MeanVarianceNormalization", "Mod", "Pow"}
 
 
 def test_converted_operators_have_rows():
@@ -429,7 +430,9 @@ def test_an_unknown_domain_is_an_error_where_it_is_needed():
 BAD = [
     (model_of(6, "float[2] x", "float[?] y", "y = Exp(x)"), "opset 6; 7 and later are imported"),
     (
-        parser.parse_model('<ir_version: 8, opset_import: ["own": 1]> m (float x) => (float x) {}'),
+        parser.parse_model(
+            '<ir_version: 8, opset_import: ["own": 1]> m (float x) => (float y) { y = Exp(x) }'
+        ),
         "the model names no opset of ONNX",
     ),
     (

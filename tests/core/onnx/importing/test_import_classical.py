@@ -1,6 +1,7 @@
 """Operators of ai.onnx.ml compute what ONNX Runtime's kernels compute, and can be trained."""
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
@@ -166,9 +167,7 @@ def test_labels_that_are_text():
     proto = model("LinearClassifier", "text y", **linear(3), classlabels_strings=["a", "b", "c"])
     f = pd.import_onnx(proto)
     assert pd.eval(f(pd.constant(X), output="y")).shape == (6, 3)
-    with pytest.raises(
-        pd.ModelError, match=r"labels that are text are not imported\n  hint: output="
-    ):
+    with pytest.raises(pd.ModelError, match=r"'text' is text \('a', 'b', 'c'\).*\n  hint: output="):
         f(pd.constant(X))
 
 
@@ -188,7 +187,7 @@ REFUSED = {
     "more than two classes": machine([2, 4, 1], prob_a=numbers(3), prob_b=numbers(3)),
     "has 5 numbers": model("LinearRegressor", coefficients=numbers(5), targets=2),
     "there is no norm 'L3'": model("Normalizer", norm="L3"),
-    "neither ONNX's own nor defined": model("Binarizer"),
+    "neither ONNX's own nor defined": model("TfIdf"),
 }
 
 
@@ -196,3 +195,49 @@ REFUSED = {
 def test_what_is_refused(message):
     with pytest.raises(pd.ModelError, match=message):
         computed(REFUSED[message])
+
+
+FORMULAS = {
+    "threshold": model("Binarizer", threshold=0.3),
+    "missing": model("Imputer", imputed_value_floats=numbers(4), replaced_value_float=float("nan")),
+    "one for all": model("Imputer", imputed_value_floats=[0.5], replaced_value_float=0.25),
+    "features": model("FeatureVectorizer", inputdimensions=[4]),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_preparations_are_those_of_the_kernels(name):
+    x = np.array(X)
+    x[0, 0], x[1, 1] = np.nan if name == "missing" else 0.25, 0.25
+    f = pd.import_onnx(FORMULAS[name])
+    session = onnxruntime.InferenceSession(FORMULAS[name].SerializeToString())
+    (wanted,) = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_array_equal(pd.eval(f(pd.constant(x))), wanted)
+
+
+@pytest.mark.parametrize("where", ["function", "branch"])
+def test_classical_operators_inside(where):
+    head = '<ir_version: 8, opset_import: ["": 18, "ai.onnx.ml": 3, "own": 1]>'
+    node = "y = ai.onnx.ml.Scaler<offset=[0.5],scale=[2.0]>(x)"
+    if where == "function":
+        text = f"{head} g (float[2,3] x) => (float[2,3] y) {{ y = own.f(x) }}"
+        text += (
+            f'\n<opset_import: ["": 18, "ai.onnx.ml": 3], domain: "own"> f (x) => (y) {{ {node} }}'
+        )
+    else:
+        body = node.replace("y =", "p =")
+        text = f"{head} g (float[2,3] x, bool c) => (float[2,3] y) {{ y = If(c) <then_branch = a ()"
+        text += f" => (float[2,3] p) {{ {body} }}, else_branch = b () => (float[2,3] q)"
+        text += " { q = Neg(x) }> }"
+    f = pd.import_onnx(onnx.parser.parse_model(text))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    more = [pd.constant(np.array(True))] if where == "branch" else []
+    np.testing.assert_allclose(pd.eval(f(pd.constant(x), *more)), (x - 0.5) * 2.0)
+
+
+def test_a_file_of_classical_operators_alone():
+    proto = model("Binarizer", threshold=0.3)
+    kept = [o for o in proto.opset_import if o.domain]
+    del proto.opset_import[:]
+    proto.opset_import.extend(kept)
+    assert pd.eval(pd.import_onnx(proto)(pd.constant(X))).shape == X.shape

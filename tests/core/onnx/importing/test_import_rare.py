@@ -315,3 +315,153 @@ def test_slopes_of_transposed_convolutions_of_any_size(kind, sizes, rng):
     slope_is_that_of_differences(model, arrays_of(model, rng), rng)
     assert onnx.checker.check_model(pd.export_onnx(None, pd.import_onnx(model)(
         pd.Variable([1, 2, None]), pd.Variable([2, 3, window])))) is None  # fmt: skip
+
+
+# ---- sequences and optional values as inputs
+
+
+def with_input(kind, nodes):
+    """A model whose first input has another type."""
+    model = model_of(18, "float[2] x", "float[?] y", nodes)
+    model.graph.input[0].type.CopyFrom(kind)
+    return model
+
+
+FLOATS = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [2])
+
+
+def test_a_sequence_is_a_list(rng):
+    model = with_input(
+        helper.make_sequence_type_proto(FLOATS), "y = ConcatFromSequence<axis=0,new_axis=1>(x)"
+    )
+    arrays = [rng.standard_normal(2).astype("float32") for _ in range(3)]
+    f = pd.import_onnx(model)
+    slots = [pd.Variable([2], initializer=lambda s, r: None) for _ in arrays]
+    y = f(slots)
+    found = pd.eval(
+        [y, *pd.gradients(pd.reduce_sum(pd.square(y)), slots)],
+        dict(zip(slots, arrays, strict=True)),
+    )
+    np.testing.assert_array_equal(found[0], np.stack(arrays))
+    np.testing.assert_allclose(found[1:], 2 * np.stack(arrays))
+    with pytest.raises(pd.ModelError, match="input 'x' is a sequence: a list of Variables"):
+        f(slots[0])
+    with pytest.raises(pd.DTypeError, match="input 'x' is float32"):
+        f([np.zeros(2, "int64")])
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_an_optional_input_may_be_left_out(given):
+    model = with_input(helper.make_optional_type_proto(FLOATS), "y = OptionalHasElement(x)")
+    f = pd.import_onnx(model)
+    assert bool(pd.eval(f(np.zeros(2, "float32")) if given else f())) == given
+
+
+# ---- what ONNX's evaluator, its inference or an older opset has in another way
+
+
+def test_constants_are_folded_as_the_runtime_computes_them(rng):
+    model = model_of(17, "float[4] x", "float[?] y", "y = GlobalMaxPool(w)")
+    model.graph.initializer.append(
+        numpy_helper.from_array(np.float32(rng.standard_normal((2, 3, 4))), "w")
+    )
+    compared(model, {"x": np.zeros(4, "float32")})
+
+
+@pytest.mark.parametrize("opset", [10, 11, 12])
+def test_the_mask_of_a_dropout_that_drops_nothing(opset):
+    model = model_of(opset, "float[4] x", "float[?] y, bool[?] m", "y, m = Dropout(x)")
+    compared(model, {"x": np.ones(4, "float32")})
+
+
+PLAIN = {
+    "a window in the padding": (
+        "float[1,1,2,2] x",
+        "y = MaxPool<ceil_mode=1,kernel_shape=[1,1],strides=[2,2]>(x)",
+    ),
+    "an average of it": (
+        "float[1,1,2,2] x",
+        "y = AveragePool<ceil_mode=1,kernel_shape=[3,3],strides=[3,3],pads=[1,1,1,1],"
+        "count_include_pad=1>(x)",
+    ),
+    "axes that are left out": ("float[1,2,3,2] x", "y = MeanVarianceNormalization(x)"),
+    "a size that is rounded": (
+        "float[1,1,5,4] x",
+        's = Constant<value=float[4] {1.0,1.0,2.6,1.0}>() y = Resize<mode="nearest">(x, , s)',
+    ),
+    "sizes after no scales": (
+        "float[1,1,2,4] x",
+        "e = Constant<value=float[0] {}>() s = Constant<value=int64[4] {1,1,4,4}>()"
+        ' y = Resize<mode="linear">(x, e, e, s)',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_forms_that_onnx_and_the_runtime_read_in_other_ways(name, rng):
+    inputs, nodes = PLAIN[name]
+    model = model_of(17, inputs, "float[?] y", nodes)
+    arrays = arrays_of(model, rng)
+    slots, outputs = compared(model, arrays)
+    exported = pd.export_onnx(None, outputs, inputs=list(slots.values()))
+    names = [i.name for i in exported.graph.input]
+    found = ort.session(exported.SerializeToString()).run(
+        None, dict(zip(names, arrays.values(), strict=True))
+    )
+    wanted = ort.session(model.SerializeToString()).run(None, arrays)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_squeeze_of_sizes_that_are_not_known():
+    f = pd.import_onnx(model_of(17, "float[n,m] x", "float[?] y", "y = Squeeze(x)"))
+    with pytest.raises(pd.ModelError, match="which axes have a size of 1, to be squeezed"):
+        f(pd.Variable([None, None]))
+
+
+RULES = {
+    "an axis at run time": (26, "float[2,3] x, int64 a", "y = CumProd(x, a)", {"a": np.array(-1)}),
+    "statistics of float64": (
+        *(17, "double[2,3] x, double[3] s", "z, y, d = LayerNormalization(x, s)"),
+        {},
+    ),
+    "a grid of one point": (
+        *(20, "float[1,2,3] x", "s = Constant<value=int64[4] {1,1,1,3}>()"),
+        {},
+    ),
+    "regions of unknown sizes": (
+        *(16, "float[n,c,h,w] x, float[r,k] b, int64[r] i"),
+        "y = RoiAlign<output_height=2,output_width=3>(x, b, i)",
+        {"b": np.float32([[0.5, 0.5, 4.2, 3.9]]), "i": np.array([0])},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_slopes_of_rare_forms(name, rng):
+    opset, inputs, nodes, held = RULES[name]
+    if name == "a grid of one point":
+        nodes += " y = AffineGrid<align_corners=1>(x, s)"
+    model = model_of(opset, inputs, "float[?] y", nodes)
+    dims = {"n": 1, "c": 2, "h": 6, "w": 6}
+    arrays = {
+        i.name: held[i.name]
+        if i.name in held
+        else rng.uniform(
+            0.5, 2, [dims.get(d.dim_param, d.dim_value) for d in i.type.tensor_type.shape.dim]
+        ).astype("float64" if name.endswith("float64") else "float32")
+        for i in model.graph.input
+    }
+    f = pd.import_onnx(model)
+    slots = {
+        n: pd.Variable([None] * a.ndim if name.startswith("regions") else a.shape, dtype=a.dtype)
+        for n, a in arrays.items()
+    }
+    y = f(**slots)
+    cost = pd.reduce_sum(pd.sin(y))
+    x, at = slots["x"], arrays["x"]
+    direction = rng.standard_normal(at.shape).astype(at.dtype)
+    feeds = {slots[n]: a for n, a in arrays.items()}
+    slope = np.vdot(pd.eval(pd.gradients(cost, [x])[0], feeds), direction)
+    h = 1e-2
+    up, down = (pd.eval(cost, {**feeds, x: at + k * h * direction}) for k in (1, -1))
+    np.testing.assert_allclose(slope, (up - down) / (2 * h), rtol=2e-2, atol=1e-2)

@@ -1,0 +1,5 @@
+"""`python -m tests.campaign.models SEED` judges one model."""
+
+from . import main
+
+main()
