@@ -3,13 +3,14 @@
 import itertools
 import struct
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 
 import numpy as np
 
+from pd_core.training.stacking import Columns
 from pd_v2.arguments import Arguments, Matrix, SparseMatrix
 from pd_v2.data_type import DataType, InputType, SequenceType
 from pd_v2.warning import warn
@@ -96,9 +97,9 @@ class DataFeeder:
         ]
         return self
 
-    def with_stack(self, stack):
-        """Convert dense rows by `stack(rows, dim)` where it can; return the feeder."""
-        self._columns = [replace(c, stack=stack) for c in self._columns]
+    def with_loops(self, loops):
+        """Convert by a `pd_core.training.stacking.Columns` what it takes; return the feeder."""
+        self._columns = [replace(c, loops=loops) for c in self._columns]
         return self
 
     def __len__(self):
@@ -135,9 +136,15 @@ class DataFeeder:
 
         These are the `arrays` of each column's Slot.
         """
-        batch, fields = self._fields(dat)
+        batch, fields = dat if isinstance(dat, list) else list(dat), None
         arrays = []
         for column in self._columns:
+            array = column.array(batch)
+            if array is not None:
+                arrays.append(array)
+                continue
+            if fields is None:
+                batch, fields = self._fields(batch)
             arrays += column.arrays(column.of(fields, batch))
         return arrays
 
@@ -232,7 +239,7 @@ class _Column:
     type: InputType
     least: int = 0  # the smallest id
     classes: int = 0  # of a label, which may be more than its type has
-    stack: Callable | None = None  # a compiled loop, see pd_core.training.stacking
+    loops: Columns | None = None  # which are compiled
 
     def of(self, fields, batch):
         """Return this column's field of each sample; ValueError if a sample lacks it."""
@@ -263,6 +270,29 @@ class _Column:
             return self._sparse(rows, lengths)
         value, image_size = self._dense(rows, lengths)
         return Slot(value, lengths, image_size)
+
+    def array(self, batch):
+        """Convert samples that are no sequences by a loop, all at once; None if it takes them not.
+
+        A loop reads the fields where they are.
+        """
+        if self.loops is None or not batch or not self._is_plain:
+            return None
+        if self.type.type == _DENSE:
+            return self.loops.rows(batch, self.type.dim, self.number)
+        return self.loops.ids(batch, self._limit, self.number)
+
+    @cached_property
+    def _is_plain(self):
+        """Whether a sample has one row or id in a field with a number from 0 on."""
+        is_field = type(self.number) is int and self.number >= 0
+        return is_field and not self.type.seq_type and self.type.type in (_DENSE, _INDEX)
+
+    @cached_property
+    def _limit(self):
+        """The end of the range of ids."""
+        # scripts of 2017 write integer_value(1) for positions, whose range they do not know
+        return max(self.type.dim, self.classes) if self.type.dim > 1 else _LARGEST_ID
 
     def arrays(self, items):
         """Convert this column's field of each sample to the arrays to feed.
@@ -304,9 +334,10 @@ class _Column:
         """Return rows as float32 [rows, dim], and (height, width) if they are images."""
         if not rows:
             return np.zeros((0, self.type.dim), np.float32), None
-        block = None if self.stack is None else self.stack(rows, self.type.dim)
+        block = None if self.loops is None else self.loops.rows(rows, self.type.dim)
         if block is not None:
-            return block, None
+            shape = np.shape(rows[0]) if isinstance(rows[0], np.ndarray) else ()
+            return block, shape[-2:] if len(shape) > 1 else None
         pack = _joined if isinstance(rows[0], np.ndarray) else _packed
         block = pack(rows, self.type.dim)
         if block is not None:
@@ -336,9 +367,14 @@ class _Column:
         rows = [self._entries(i, row, lengths) for i, row in enumerate(rows)]
         counts = np.array([len(row) for row in rows], np.int64)
         entries = list(itertools.chain.from_iterable(rows))
-        numbers = None
+        numbers, has_values = None, self.type.type == DataType.SparseValue
+        if entries:
+            found = (self._pairs if has_values else self._plain_ids)(entries, self.type.dim)
+            if found is not None:
+                block, numbers = found if has_values else (found, None)
+                return Slot(block, lengths, None, counts, numbers, self.type.dim)
         problem = _column_problem
-        if self.type.type == DataType.SparseValue:
+        if has_values:
             problem = _pair_problem
             pairs = _stacked(entries) if entries else np.zeros((0, 2))
             if pairs is None or pairs.ndim != 2 or pairs.shape[1] != 2:
@@ -372,14 +408,10 @@ class _Column:
         """Return ids as int64 [rows], each in range(dim), or -1 where that is no word."""
         if not rows:
             return np.zeros(0, np.int64)
-        # scripts of 2017 write integer_value(1) for positions, whose range they do not know
-        limit = max(self.type.dim, self.classes) if self.type.dim > 1 else _LARGEST_ID
-        try:
-            ids = np.frombuffer(array("q", rows), np.int64)
-            if np.maximum.reduce(ids.view(np.uint64)) < limit:  # negative ids are huge as uint64
-                return ids
-        except (TypeError, OverflowError):
-            pass
+        limit = self._limit
+        ids = self._plain_ids(rows, limit)
+        if ids is not None:
+            return ids
         self._refuse_masked(rows, lengths)
         block, problem_of = _stacked(rows), partial(_id_problem, least=self.least)
         if block is None or block.ndim != 1 or block.dtype.kind == "f":
@@ -388,6 +420,31 @@ class _Column:
         if outside.any():
             raise self._row_error(rows, lengths, problem_of, limit)
         return block.astype(np.int64)
+
+    def _plain_ids(self, rows, limit):
+        """Return integers in range(limit) as int64 [rows]; None if any is something else."""
+        ids = None if self.loops is None else self.loops.ids(rows, limit)
+        if ids is not None:
+            return ids
+        try:
+            ids = np.frombuffer(array("q", rows), np.int64)
+        except (TypeError, OverflowError):
+            return None
+        # negative ids are huge as uint64
+        return ids if np.maximum.reduce(ids.view(np.uint64)) < limit else None
+
+    def _pairs(self, entries, limit):
+        """Return pairs of a column and a float as (int64, float32); None for anything else."""
+        found = None if self.loops is None else self.loops.pairs(entries, limit)
+        if found is not None:
+            return found
+        if not {*map(type, entries)} <= _TUPLES or {*map(len, entries)} != {2}:
+            return None
+        flat = list(itertools.chain.from_iterable(entries))
+        columns, numbers = self._plain_ids(flat[::2], limit), flat[1::2]
+        if columns is None or {*map(type, numbers)} != {float}:
+            return None
+        return columns, np.frombuffer(array("d", numbers)).astype(np.float32)
 
     def _row_error(self, rows, lengths, problem_of, limit=None):
         """Return the error for the first row that is invalid or shaped unlike row 0."""

@@ -1,148 +1,155 @@
-"""Rows of Python's numbers, or arrays of one, as one array: by a loop in C where kernels are fused.
+"""Columns of batches as arrays, by loops in C where there is a compiler.
 
 Python takes 7 ns for each number of a list, the loop 2: most of that is reading the objects from
-memory.
+memory. Of 128 arrays the loop takes half the time. What it does not take, `stacking.c` says what,
+Python converts; the numbers are the same.
 """
 
-import ctypes
+import os
 import sys
 import sysconfig
+from collections import deque
 from collections.abc import Sequence
 from functools import cache
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..backend.fused.build import build, find
+from ..graph.errors import CompilerError
 
-# Rows and their data are fetched some rows, and numbers some numbers, before they are read: at the
-# end of a row the first numbers of the next.
-_SOURCE = r"""
-/* Python VERSIONS */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
-#include <numpy/ndarraytypes.h>
-#include <math.h>
-#include <string.h>
-
-enum { ROWS = 12, DATA = 6, NUMBERS = 64, LINE = 64, LINES = 8 };
-
-static int stack_array(PyArrayObject *row, float *to, Py_ssize_t size, PyObject *dtype) {
-  if ((PyObject *)PyArray_DESCR(row) != dtype || PyArray_NDIM(row) != 1) return 0;
-  if (PyArray_DIM(row, 0) != size || !PyArray_IS_C_CONTIGUOUS(row)) return 0;
-  memcpy(to, PyArray_DATA(row), size * sizeof *to);
-  return 1;
-}
-
-/* The numbers of a list or tuple of `size`; NULL for anything else. */
-static PyObject **numbers_of(PyObject *row, Py_ssize_t size) {
-  if (!PyList_CheckExact(row) && !PyTuple_CheckExact(row)) return NULL;
-  return PySequence_Fast_GET_SIZE(row) == size ? PySequence_Fast_ITEMS(row) : NULL;
-}
-
-static int stack_numbers(PyObject *row, float *to, Py_ssize_t size, PyObject *next) {
-  PyObject **numbers = numbers_of(row, size);
-  if (!numbers) return 0;
-  PyObject **following = next && size >= NUMBERS ? numbers_of(next, size) : NULL;
-  for (Py_ssize_t k = 0; k < size; k++) {
-    PyObject *number = numbers[k];
-    double x;
-    if (k + NUMBERS < size) __builtin_prefetch(numbers[k + NUMBERS]);
-    else if (following) __builtin_prefetch(following[k + NUMBERS - size]);
-    if (PyFloat_CheckExact(number)) {
-      x = PyFloat_AS_DOUBLE(number);
-    } else {
-      if (!PyLong_CheckExact(number)) return 0;
-      x = PyLong_AsDouble(number);
-      if (x == -1.0 && PyErr_Occurred()) return PyErr_Clear(), 0;
-    }
-    to[k] = (float)x;
-    if (isinf(to[k]) && !isinf(x)) return 0; /* too large for float32 */
-  }
-  return 1;
-}
-
-/* Whether all rows, a list or tuple of them, are of `size` numbers; then they are in `to`. */
-__attribute__((visibility("default"))) int
-stack(PyObject *rows, float *to, Py_ssize_t size, PyTypeObject *array, PyObject *dtype) {
-  Py_ssize_t count = PySequence_Fast_GET_SIZE(rows);
-  PyObject **row = PySequence_Fast_ITEMS(rows);
-  for (Py_ssize_t k = 0; k < count; k++, to += size) {
-    if (k + ROWS < count) __builtin_prefetch(row[k + ROWS]);
-    if (k + DATA < count && Py_TYPE(row[k + DATA]) == array) {
-      const char *data = PyArray_DATA((PyArrayObject *)row[k + DATA]);
-      for (int line = 0; line < LINES; line++) __builtin_prefetch(data + LINE * line);
-    }
-    PyObject *next = k + 1 < count ? row[k + 1] : NULL;
-    if (!(Py_TYPE(row[k]) == array ? stack_array((PyArrayObject *)row[k], to, size, dtype)
-                                   : stack_numbers(row[k], to, size, next)))
-      return 0;
-  }
-  return 1;
-}
-"""
+_NAME = "pd_columns"  # of the module in stacking.c
+_MANY = 1 << 26  # numbers of lists, for which Python takes as long as the compiler
+_ARRAY = 100  # so many of them cost as much as an array or a sample
+_BUFFERS = 2  # of one width: of the last step and of the next one
 
 
-_MANY = 1 << 24  # numbers in lists, for which Python takes as long as the compiler
+class Library:
+    """The loops of `stacking.c`, used if they are compiled already.
 
-
-class Stack:
-    """A function of the rows of a batch, with the library that it is in once that is there.
-
-    It is used if it is there already, and compiled once Python has stacked so many numbers of lists
-    that it would have paid. Arrays do not count: they gain 30 µs a batch by it.
+    They are compiled once Python has converted so much that it would have paid; if that fails, the
+    process goes on without.
     """
 
     def __init__(self, include: Path):
-        self._source = _SOURCE.replace("VERSIONS", f"{sys.version}, NumPy {np.__version__}")
-        self._dtype = np.dtype(np.float32)
+        versions = f"/* Python {sys.version}, NumPy {np.__version__} */\n"
+        source = Path(__file__).with_suffix(".c").read_text(encoding="utf-8")
         links = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
         self._options: dict[str, Any] = {"include": [include, np.get_include()], "flags": links}
-        self._function: Any = None
-        self._stacked = -1  # numbers of lists until now
+        self._source, self._module = versions + source, None
+        self._converted = -1  # in numbers of lists, until now; before the first look for it
+        self._is_lacking = False
 
-    def __call__(self, rows: Sequence[Any], size: int) -> np.ndarray | None:
-        """Return float32 [rows, size]; None where a row is something else than `size` numbers.
-
-        `rows` is a list or tuple of lists, tuples and float32 arrays of floats and integers.
-        """
-        if self._function is None and not self._load(rows, size):
-            return None
-        block = np.empty((len(rows), size), self._dtype)
-        to = block.ctypes.data
-        return block if self._function(rows, to, size, np.ndarray, self._dtype) else None
-
-    def _load(self, rows: Sequence[Any], size: int) -> bool:
-        """Load the library, which stays loaded; return whether it is there."""
-        is_new = self._stacked < 0
-        self._stacked = max(self._stacked, 0)
-        if isinstance(rows[0], list | tuple):
-            self._stacked += len(rows) * size
-        compiles = self._stacked >= _MANY
-        if not (compiles or is_new):
-            return False
-        path = (build if compiles else find)(self._source, **self._options)
-        if path is None:
-            return False
-        function, of = ctypes.PyDLL(str(path)).stack, ctypes.py_object
-        function.argtypes = [of, ctypes.c_void_p, ctypes.c_ssize_t, of, of]
-        function.restype, self._function = ctypes.c_int, function
-        return True
+    def module(self, numbers: int) -> Any:
+        """Return the module, None if there is none yet; so many numbers are to be converted."""
+        if self._module is not None or self._is_lacking:
+            return self._module
+        is_new = self._converted < 0
+        self._converted = max(self._converted, 0) + numbers
+        compiles = self._converted >= _MANY
+        if compiles or is_new:
+            try:
+                path = (build if compiles else find)(self._source, **self._options)
+                self._module = None if path is None else _loaded(path)
+            except (CompilerError, OSError, ImportError):  # nobody has asked for a compiler
+                self._is_lacking = True
+        return self._module
 
 
-def stack_of(session: Any) -> Stack | None:
-    """Return what stacks the rows of a batch by a loop in C; None for a session without kernels.
+def _loaded(path):
+    """Return the module in a library, which stays loaded."""
+    loader = ExtensionFileLoader(_NAME, str(path))
+    spec = spec_from_file_location(_NAME, path, loader=loader)
+    assert spec is not None  # noqa: S101: there is a loader
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
 
-    None, too, where Python's headers are missing: what converts then takes longer, and gives the
-    same numbers.
+
+class Columns:
+    """Conversions of the columns of batches, which one thread at a time makes.
+
+    Each returns None for what Python is to convert. `batch` is a list or tuple of samples, and
+    `field` the number of a field of each, or -1 for the samples themselves. Memory of rows is used
+    again when nobody has the array any more.
     """
-    return _stack() if session.fused else None
+
+    def __init__(self, library: Library):
+        self._library = library
+        self._buffers: dict[int, deque[np.ndarray]] = {}
+
+    def rows(self, batch: Sequence[Any], size: int, field: int = -1) -> np.ndarray | None:
+        """Return float32 [rows, size] of lists and tuples of numbers, or of arrays of one type."""
+        first = batch[0] if field < 0 else _field(batch[0], field)
+        each = size if isinstance(first, list | tuple) else _ARRAY
+        module = self._library.module(len(batch) * each)
+        if module is None or size < 1:
+            return None
+        block = self._block(len(batch), size)
+        return block if module.rows(batch, field, block) else None
+
+    def ids(self, batch: Sequence[Any], limit: int, field: int = -1) -> np.ndarray | None:
+        """Return int64 [rows] of integers in range(limit)."""
+        module = self._library.module(len(batch))
+        if module is None:
+            return None
+        block = np.empty(len(batch), np.int64)
+        return block if module.ids(batch, field, block, limit, np.int64) else None
+
+    def pairs(self, entries: Sequence[Any], limit: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return (int64 [entries], float32 [entries]) of (column, value) pairs."""
+        module = self._library.module(20 * len(entries))
+        if module is None:
+            return None
+        columns, values = np.empty(len(entries), np.int64), np.empty(len(entries), np.float32)
+        is_done = module.pairs(entries, columns, values, limit, np.int64)
+        return (columns, values) if is_done else None
+
+    def _block(self, count, size):
+        """Return float32 [count, size] of any values."""
+        buffers = self._buffers.setdefault(size, deque())
+        for _ in range(len(buffers)):
+            if _references(buffers) == _UNUSED and buffers[-1].size >= count * size:
+                return buffers[-1][: count * size].reshape(count, size)
+        if len(buffers) == _BUFFERS:
+            buffers.popleft()
+        buffers.append(np.empty(count * size, np.float32))
+        return buffers[-1][: count * size].reshape(count, size)
+
+
+def _field(sample, field):
+    return sample[field] if isinstance(sample, list | tuple) and field < len(sample) else None
+
+
+def _references(buffers):
+    """Move the first array to the end; return how many references there are to it.
+
+    Arrays that are views of it are among them.
+    """
+    array = buffers.popleft()
+    count = sys.getrefcount(array)
+    buffers.append(array)
+    return count
+
+
+_UNUSED = _references(deque([np.empty(1, np.float32)]))  # differs between versions of Python
+
+
+def columns_of() -> Columns | None:
+    """Return what converts the columns of a training's batches by loops in C.
+
+    None where Python's headers are missing, or where the environment forbids it by `PD_FUSE=0`:
+    what converts then takes longer, and gives the same numbers.
+    """
+    library = None if os.environ.get("PD_FUSE") == "0" else _library()
+    return None if library is None else Columns(library)
 
 
 @cache
-def _stack() -> Stack | None:
+def _library() -> Library | None:
     include = Path(sysconfig.get_paths()["include"])
     has_lock = getattr(sys, "_is_gil_enabled", lambda: True)()  # a list may change without it
-    return Stack(include) if has_lock and (include / "Python.h").exists() else None
+    return Library(include) if has_lock and (include / "Python.h").exists() else None

@@ -17,7 +17,7 @@ import numpy as np
 
 import pd_core as pd
 from pd_core.training.positions import draws_ahead, positioned, reader_name, resumed, skip
-from pd_core.training.stacking import stack_of
+from pd_core.training.stacking import columns_of
 
 from ..reader.prefetch import available, close
 
@@ -36,7 +36,7 @@ def converter(topology, feeding=None, ranks=None):
     """
     # the function has no topology: the thread that converts does not keep the network alive
     feeder, inputs = topology.feeder(feeding), topology.data_inputs()
-    feeder.with_stack(stack_of(pd.default_session()))
+    feeder.with_loops(columns_of())
 
     def convert(samples):
         if ranks is not None:
