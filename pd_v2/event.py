@@ -66,16 +66,16 @@ class BeginIteration:
     """Start of a minibatch."""
 
     def __init__(self, pass_id, batch_id):
-        self.pass_id = _number(self, "pass_id", pass_id)
-        self.batch_id = _number(self, "batch_id", batch_id)
+        self.pass_id = pass_id if type(pass_id) is int else _number(self, "pass_id", pass_id)
+        self.batch_id = batch_id if type(batch_id) is int else _number(self, "batch_id", batch_id)
 
 
 class EndForwardBackward:
     """End of the backward pass: gradients are available, parameters are not updated yet."""
 
     def __init__(self, pass_id, batch_id, gm):
-        self.pass_id = _number(self, "pass_id", pass_id)
-        self.batch_id = _number(self, "batch_id", batch_id)
+        self.pass_id = pass_id if type(pass_id) is int else _number(self, "pass_id", pass_id)
+        self.batch_id = batch_id if type(batch_id) is int else _number(self, "batch_id", batch_id)
         self.gm = gm
 
 
@@ -84,15 +84,13 @@ class EndIteration(WithMetric):
 
     def __init__(self, pass_id, batch_id, cost, evaluator, gm):
         super().__init__(evaluator)
-        self.pass_id = _number(self, "pass_id", pass_id)
-        self.batch_id = _number(self, "batch_id", batch_id)
-        self.cost = _cost(self, cost)
+        self.pass_id = pass_id if type(pass_id) is int else _number(self, "pass_id", pass_id)
+        self.batch_id = batch_id if type(batch_id) is int else _number(self, "batch_id", batch_id)
+        self.cost = cost if type(cost) is float else _cost(self, cost)
         self.gm = gm
 
 
 def _number(event, name, value):
-    if type(value) is int:
-        return value
     try:
         return operator.index(value)
     except TypeError:
@@ -102,6 +100,6 @@ def _number(event, name, value):
 
 
 def _cost(event, cost):
-    if type(cost) is not float and not isinstance(cost, numbers.Real):
+    if not isinstance(cost, numbers.Real):
         raise TypeError(f"{type(event).__name__}: cost must be a number, got {cost!r}")
     return float(cost)

@@ -450,7 +450,7 @@ class Parameters:
 
 
 class _GradientsFrom:
-    """A `with` in which `get_grad` returns what a function gives; a batch opens one."""
+    """A `with` in which `get_grad` returns what a function gives; each batch enters it."""
 
     __slots__ = ("_function", "_parameters")
 

@@ -62,6 +62,7 @@ class Data(RunnerItem):
         if context.ranks is not None:
             context.ranks.splits = self.split
         self._iterator = self._resumed = self._before = self._last = None
+        self._kind, self._is_fed = None, False  # of batches
         self._begin_count()
         if self._length is not None:
             context.pass_batches = self._length
@@ -179,8 +180,11 @@ class Data(RunnerItem):
         if own is None or own[0] is _END:
             return True
         context.batch, feeds = own
-        is_fed = self.inputs is not None or isinstance(context.batch, Mapping)
-        context.feeds = feeds if is_fed else None
+        kind = type(context.batch)
+        if kind is not self._kind:
+            self._kind = kind
+            self._is_fed = self.inputs is not None or issubclass(kind, Mapping)
+        context.feeds = feeds if self._is_fed else None
         if ranks is None:
             return following()
         with ranks.weighing():

@@ -24,7 +24,7 @@ from ..graph.errors import CompilerError
 _NAME = "pd_columns"  # of the module in stacking.c
 _MANY = 1 << 26  # numbers of lists, for which Python takes as long as the compiler
 _ARRAY = 100  # so many of them cost as much as an array or a sample
-_BUFFERS = 2  # of one width: of the last step and of the next one
+_BUFFERS = 3  # of one width: of the last two steps, which the runtime is bound to, and the next one
 
 
 class Library:
@@ -78,14 +78,15 @@ class Columns:
     """
 
     def __init__(self, library: Library):
-        self._library = library
+        self._library, self._module = library, None
         self._buffers: dict[int, deque[np.ndarray]] = {}
 
     def rows(self, batch: Sequence[Any], size: int, field: int = -1) -> np.ndarray | None:
         """Return float32 [rows, size] of lists and tuples of numbers, or of arrays of one type."""
-        first = batch[0] if field < 0 else _field(batch[0], field)
-        each = size if isinstance(first, list | tuple) else _ARRAY
-        module = self._library.module(len(batch) * each)
+        module = self._module
+        if module is None:
+            first = batch[0] if field < 0 else _field(batch[0], field)
+            module = self._found(len(batch) * (size if isinstance(first, list | tuple) else _ARRAY))
         if module is None or size < 1:
             return None
         block = self._block(len(batch), size)
@@ -93,7 +94,7 @@ class Columns:
 
     def ids(self, batch: Sequence[Any], limit: int, field: int = -1) -> np.ndarray | None:
         """Return int64 [rows] of integers in range(limit)."""
-        module = self._library.module(len(batch))
+        module = self._module or self._found(len(batch))
         if module is None:
             return None
         block = np.empty(len(batch), np.int64)
@@ -101,16 +102,22 @@ class Columns:
 
     def pairs(self, entries: Sequence[Any], limit: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Return (int64 [entries], float32 [entries]) of (column, value) pairs."""
-        module = self._library.module(20 * len(entries))
+        module = self._module or self._found(20 * len(entries))
         if module is None:
             return None
         columns, values = np.empty(len(entries), np.int64), np.empty(len(entries), np.float32)
         is_done = module.pairs(entries, columns, values, limit, np.int64)
         return (columns, values) if is_done else None
 
+    def _found(self, numbers):
+        self._module = self._library.module(numbers)
+        return self._module
+
     def _block(self, count, size):
         """Return float32 [count, size] of any values."""
-        buffers = self._buffers.setdefault(size, deque())
+        buffers = self._buffers.get(size)
+        if buffers is None:
+            buffers = self._buffers[size] = deque()
         for _ in range(len(buffers)):
             if _references(buffers) == _UNUSED and buffers[-1].size >= count * size:
                 return buffers[-1][: count * size].reshape(count, size)

@@ -375,11 +375,12 @@ class BackwardEvent(RunnerItem):
 
     def __init__(self, handler, step):
         self.handler, self.step = handler, step
+        self._gradients_at_hand = step.gradients_at_hand()
 
     def on_batch_begin(self, following):
         context, step = self.context, self.step
         if context.batch is not None:
             event = events.EndForwardBackward(context.pass_id, context.batch_id, step.machine)
-            with step.gradients_at_hand():
+            with self._gradients_at_hand:
                 self.handler(event)
         return following()

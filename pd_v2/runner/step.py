@@ -166,7 +166,8 @@ class NetworkStep:
         self.batch_metrics.reset()
         self._batch, self._ranks, self._found = batch, ranks, None
         self._feeds = None if batch is None else batch.to_feeds()
-        self._look_up(self._feeds, training=True)  # before the rate, for ranks that save meanwhile
+        if self.tables:  # before the rate, for ranks that save meanwhile
+            self._look_up(self._feeds, training=True)
         self._rates = {}
         if self.updater is not None:
             self.updater.start_batch(samples)
@@ -197,7 +198,8 @@ class NetworkStep:
         """
         cost, own, arrays = 0.0, None, [None] * len(attached)
         if self._feeds is not None:
-            targets = [self.update, *self.training_targets, [e.targets for e in attached]]
+            more = [e.targets for e in attached] if attached else []
+            targets = [self.update, *self.training_targets, more]
             _, total, own, arrays = self._evaluated(self._batch, self.machine.step, targets)
             total = float(total)
             if not (isfinite(total) or self._is_warned):
@@ -212,7 +214,10 @@ class NetworkStep:
         if self.updater is not None:
             self.updater.finish_batch()
         joins = self._ranks is not None
-        self.receive(own, joins)
+        if joins:  # `join` follows
+            self._found = own
+        else:
+            self._add(own)
         for each, received in zip(attached, arrays, strict=True):
             each.receive(received, joins)
         return cost
@@ -249,13 +254,6 @@ class NetworkStep:
 
     # ---- the evaluators' part of it, as the Runner has it of Evaluate
 
-    def receive(self, statistics, joins=False):
-        """Take the statistics of a step, None for no samples; `joins` if `join` follows."""
-        if joins:
-            self._found = statistics
-        else:
-            self._add([statistics])
-
     def counted(self):
         """Return samples, statistics and moving statistics of this rank, None for no samples."""
         if self._found is None:
@@ -269,12 +267,12 @@ class NetworkStep:
         for k, v in enumerate(self._moving):
             mean = sum(values[k].astype(np.float64) * (n / total) for n, _, values in parts)
             self.session.set(v, mean.astype(v.dtype))
-        self._add([statistics for _, statistics, _ in parts])
+        for _, statistics, _ in parts:
+            self._add(statistics)
 
-    def _add(self, parts):
-        for statistics in parts:
-            self.batch_metrics.update(statistics)
-            self.pass_metrics.update(statistics)
+    def _add(self, statistics):
+        self.batch_metrics.update(statistics)
+        self.pass_metrics.update(statistics)
 
     def batch_results(self):
         """Return the metrics of the last batch."""

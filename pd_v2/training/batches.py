@@ -63,23 +63,29 @@ class Batch:
 
     def check(self):
         """Raise an error that names the batch if it is no list of samples."""
-        self._named(_check, self.samples)
+        try:
+            _check(self.samples)
+        except Exception as error:
+            self._name(error)
+            raise
 
     def to_feeds(self):
         """Convert the samples to feeds; errors name the batch."""
-        return self._named(self._feeds)
-
-    def _named(self, function, *args):
         try:
-            return function(*args)
+            return self._feeds()
         except Exception as error:
-            error.add_note(f"  in {self.place}")
-            error.explained = True  # data that does not fit, not a fault of ours
+            self._name(error)
             raise
 
+    def _name(self, error):
+        error.add_note(f"  in {self.place}")
+        error.explained = True  # data that does not fit, not a fault of ours
+
     def _feeds(self):
-        _check(self.samples)
-        return self._convert(self.samples)
+        samples = self.samples
+        if type(samples) is not list or not samples:
+            _check(samples)
+        return self._convert(samples)
 
 
 class _ConvertedBatch(Batch):
