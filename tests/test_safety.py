@@ -97,7 +97,7 @@ RUNS = {
     "pd_v2.reader.pipe: subprocess": "the command that the program gives to PipeReader",
     # libraries
     "pd_v2.job.supervise: ctypes": "prctl of Linux, which Python lacks: a job ends with its parent",
-    "pd_core.training.stacking: ctypes": "a loop in C over the rows of a batch",
+    "pd_core.training.stacking: exec_module": "loops in C over the columns of batches",
     "pd_core.storage.folders: ctypes": "renameat2 of the C library, which Python lacks",
 }
 

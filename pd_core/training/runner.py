@@ -174,7 +174,7 @@ class Runner:
             self._run_one_batch(context)
         self._pass_end()
         context.is_pass_over = False
-        if context._deferred:
+        if context.has_deferred:
             context.call_deferred()
         return context
 
@@ -235,7 +235,7 @@ class Runner:
             return
         if self._batch_end():
             context.is_pass_over = True
-        if context._deferred:
+        if context.has_deferred:
             context.call_deferred()
         if context.ranks is not None:
             context.ranks.check_interrupt()

@@ -6,6 +6,7 @@ Python converts; the numbers are the same.
 """
 
 import os
+import struct
 import sys
 import sysconfig
 from collections import deque
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,8 @@ def _loaded(path):
     """Return the module in a library, which stays loaded."""
     loader = ExtensionFileLoader(_NAME, str(path))
     spec = spec_from_file_location(_NAME, path, loader=loader)
-    assert spec is not None  # noqa: S101: there is a loader
+    if spec is None:
+        raise ImportError(f"{path} is no library")
     module = module_from_spec(spec)
     loader.exec_module(module)
     return module
@@ -160,3 +163,44 @@ def _library() -> Library | None:
     include = Path(sysconfig.get_paths()["include"])
     has_lock = getattr(sys, "_is_gil_enabled", lambda: True)()  # a list may change without it
     return Library(include) if has_lock and (include / "Python.h").exists() else None
+
+
+# ---- without a compiler
+
+_FLOAT32, _NDARRAY = np.dtype(np.float32), {np.ndarray}
+_dtype, _rank = attrgetter("dtype"), attrgetter("ndim")
+
+
+def joined(rows: Sequence[Any], dim: int) -> np.ndarray | None:
+    """Stack float32 arrays [dim] to float32 [rows, dim]; None if any row is something else.
+
+    Joining their buffers takes half the time that numpy takes for an array of arrays.
+    """
+    try:
+        kinds = {*map(type, rows)}
+        if kinds != _NDARRAY and any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
+            return None  # their buffers include the masked elements
+        count = len(rows)
+        if [*map(_dtype, rows)].count(_FLOAT32) != count or [*map(_rank, rows)].count(1) != count:
+            return None
+        if [*map(len, rows)].count(dim) != count:
+            return None
+        data = bytearray().join(rows)
+    except (AttributeError, TypeError, BufferError):
+        return None
+    return np.frombuffer(data, np.float32).reshape(len(rows), dim)
+
+
+def packed(rows: Sequence[Any], dim: int) -> np.ndarray | None:
+    """Stack lists of dim numbers to float32 [rows, dim]; None if any row is something else.
+
+    For Python's own numbers `struct` takes a third of the time of an array of lists.
+    """
+    if not all(issubclass(kind, list | tuple) for kind in set(map(type, rows))):
+        return None
+    row = struct.Struct(f"{dim}f")
+    try:
+        data = bytearray().join([row.pack(*numbers) for numbers in rows])
+    except (struct.error, OverflowError):
+        return None
+    return np.frombuffer(data, np.float32).reshape(len(rows), dim)

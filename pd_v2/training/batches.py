@@ -15,7 +15,6 @@ from time import thread_time
 
 import numpy as np
 
-import pd_core as pd
 from pd_core.training.positions import draws_ahead, positioned, reader_name, resumed, skip
 from pd_core.training.stacking import columns_of
 

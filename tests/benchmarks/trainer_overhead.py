@@ -136,9 +136,7 @@ def of_kind(make, rounds=6, count=BATCHES):
     """Return µs per batch of a network: (step, overhead with loops, overhead without)."""
     make_trainer, sample = make
     rng = np.random.default_rng(0)
-    prepared = [
-        [(sample(rng), int(rng.integers(10))) for _ in range(BATCH)] for _ in range(count)
-    ]
+    prepared = [[(sample(rng), int(rng.integers(10))) for _ in range(BATCH)] for _ in range(count)]
 
     def reader():
         yield from prepared

@@ -194,7 +194,7 @@ def test_what_numpy_makes_of_a_list_of_rows(columns, rng):
 
 def test_errors_name_sample_and_layer(columns):
     feeder = DataFeeder([("x", data_type.dense_vector(3))]).with_loops(columns)
-    with pytest.raises(ValueError, match="'x' .column 0., sample 1: expected 3 numbers, got 2"):
+    with pytest.raises(ValueError, match=r"'x' .column 0., sample 1: expected 3 numbers, got 2"):
         feeder.arrays([([1.0, 2.0, 3.0],), ([1.0, 2.0],)])
     feeder = DataFeeder([("x", data_type.dense_vector_sequence(3))]).with_loops(columns)
     with pytest.raises(ValueError, match="sample 1, step 0: expected 3 numbers, got 2"):
