@@ -11,6 +11,7 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/ndarraytypes.h>
 #include <numpy/arrayscalars.h>
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -82,27 +83,32 @@ static int is_row(PyArrayObject *row, const Rows *r) {
 }
 
 #define CONVERTED(number, type) \
-  case number: \
-    for (Py_ssize_t k = 0; k < r->size; k++) to[k] = (float)((const type *)data)[k]; \
-    return 1;
+  case number: { \
+    const type *restrict x = data; \
+    _Pragma("omp simd") \
+    for (Py_ssize_t k = 0; k < size; k++) to[k] = (float)x[k]; \
+    return 1; \
+  }
 
-static int put_array(PyArrayObject *row, float *to, const Rows *r) {
+static int put_array(PyArrayObject *row, float *restrict to, const Rows *r) {
   const void *data = PyArray_DATA(row);
+  const Py_ssize_t size = r->size;
   int number = PyArray_TYPE(row);
   /* NumPy converts rows of several types to a common one first */
   if (!is_row(row, r) || number != (r->first ? PyArray_TYPE(r->first) : NPY_FLOAT)) return 0;
   switch (number) {
     case NPY_FLOAT:
-      memcpy(to, data, r->size * sizeof *to);
+      memcpy(to, data, size * sizeof *to);
       return 1;
     case NPY_DOUBLE: {
-      const double *x = data;
-      int is_infinite = 0, was_infinite = 0;
-      for (Py_ssize_t k = 0; k < r->size; k++) {
+      const double *restrict x = data;
+      int large = 0;
+      _Pragma("omp simd reduction(|:large)")
+      for (Py_ssize_t k = 0; k < size; k++) {
         to[k] = (float)x[k];
-        is_infinite += !!isinf(to[k]), was_infinite += !!isinf(x[k]);
+        large |= (fabsf(to[k]) > FLT_MAX) & (fabs(x[k]) <= DBL_MAX);
       }
-      return is_infinite == was_infinite; /* NumPy warns of those that are too large */
+      return !large; /* NumPy warns of those that are too large */
     }
     CONVERTED(NPY_UINT8, npy_uint8)
     CONVERTED(NPY_INT8, npy_int8)
