@@ -62,7 +62,8 @@ class Data(RunnerItem):
         if context.ranks is not None:
             context.ranks.splits = self.split
         self._iterator = self._resumed = self._before = self._last = None
-        self._kind, self._is_fed = None, False  # of batches
+        self._kind: type | None = None  # of batches
+        self._is_fed = False
         self._begin_count()
         if self._length is not None:
             context.pass_batches = self._length
