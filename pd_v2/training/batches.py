@@ -15,6 +15,7 @@ from time import thread_time
 
 import numpy as np
 
+import pd_core as pd
 from pd_core.training.positions import draws_ahead, positioned, reader_name, resumed, skip
 from pd_core.training.stacking import columns_of
 
@@ -35,7 +36,7 @@ def converter(topology, feeding=None, ranks=None):
     """
     # the function has no topology: the thread that converts does not keep the network alive
     feeder, inputs = topology.feeder(feeding), topology.data_inputs()
-    feeder.with_loops(columns_of())
+    feeder.with_loops(columns_of(pd.default_session()))
 
     def convert(samples):
         if ranks is not None:

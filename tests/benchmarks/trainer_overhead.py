@@ -24,6 +24,7 @@ import numpy as np
 
 import pd_v2 as paddle
 from pd_core.training import stacking
+from pd_v2.training import batches as conversion
 from pd_v2.training.batches import converter
 
 PROCESSOR = bool({"--processor", "--kinds"} & {*sys.argv})
@@ -141,13 +142,14 @@ def of_kind(make, rounds=6, count=BATCHES):
     def reader():
         yield from prepared
 
-    trainer, found = make_trainer(), {"": [], "0": []}
+    trainer, found = make_trainer(), {True: [], False: []}
+    columns = stacking.Columns(stacking._library())
     clock = Clock(trainer._step.session.eval)
     trainer.train(reader)
     trainer._step.session.eval = clock
     for _ in range(rounds):
-        for flag, times in found.items():  # PD_FUSE=0 forbids the loops
-            os.environ["PD_FUSE"] = flag
+        for with_loops, times in found.items():
+            conversion.columns_of = lambda session, on=with_loops: columns if on else None
             clock.seconds, start = 0.0, now()
             trainer.train(reader, event_handler=lambda event: None)
             total = now() - start

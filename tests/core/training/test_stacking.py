@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
+import pd_core as pd
 from pd_core.backend.fused.build import available
 from pd_core.graph.errors import CompilerError
 from pd_core.training import stacking
@@ -259,9 +260,9 @@ def test_fields_are_found_as_ever(columns):
 # ---- when there is a library
 
 
-def test_the_environment_forbids_it(monkeypatch):
-    monkeypatch.setenv("PD_FUSE", "0")
-    assert stacking.columns_of() is None
+def test_sessions_without_kernels_compile_nothing(library):
+    assert stacking.columns_of(pd.Session()) is None
+    assert isinstance(stacking.columns_of(pd.Session(fused=True)), stacking.Columns)
 
 
 def test_without_headers_python_converts(monkeypatch):
