@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -10,13 +11,15 @@ from ..graph.errors import GraphError, ShapeError
 from ..graph.recording import recorder
 from ..graph.roles import History
 from ..graph.update import Update
-from ..graph.variable import Operand, Variable, static
+from ..graph.variable import Operand, Variable
 from ..optimizers.row_sparse import RowGradient, gradients_by_rows
 from ..run.exchange import exchanges
+from .gradient import Gradient
 from .pattern import Matched
 from .plan import Plan, Targets
 from .state import State, current_state
 from .trace import Trace, label
+from .unread import Unread, group_of
 
 
 def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool = False) -> None:
@@ -56,8 +59,8 @@ class BackwardPass:
         self.trace, key = trace, ("backward", retain_graph)
         known = trace.noted(key)
         if isinstance(trace, Matched) and known is not None:
-            self.name, places, ended = known
-            self.wrt = [trace.at(place) for place in places]
+            self.name, self.places, ended, self.on_demand = known
+            self.wrt = [trace.at(place) for place in self.places]
             self.ended = {trace.fetches[k] for k in ended}
         else:
             trace.check_history()
@@ -66,9 +69,12 @@ class BackwardPass:
             self.wrt = differentiated(trace, reached)
             numbers = tuple([trace.number(v) for v in self.wrt])
             self.name = ("backward", not seeds, trace.flows, numbers)
+            self.places, self.on_demand = [], False
             if trace.pattern is not None:
                 ended = [k for k, v in enumerate(trace.fetches) if v in self.ended]
-                trace.note(key, (self.name, [trace.place(v) for v in self.wrt], ended))
+                self.places = [trace.place(v) for v in self.wrt]
+                self.on_demand = _on_demand(trace)
+                trace.note(key, (self.name, self.places, ended, self.on_demand))
         self.owners = [v if v.source is None else v.source for v in self.wrt]
         self.parameters = [v for v in self.owners if v.is_persistent]
         loss.__dict__["history"] = History(loss.history.ended, self.parameters)
@@ -76,7 +82,7 @@ class BackwardPass:
     @property
     def adds(self) -> bool:
         """Whether some of the gradients are added to earlier ones."""
-        return any(v in self.state.gradients for v in self.owners)
+        return self.state.has_gradients(self.owners)
 
     def gradients(self, of: Callable[[Variable], Variable]) -> list:
         """Return the gradients, where a Variable of the trace is `of(it)`."""
@@ -95,12 +101,13 @@ class BackwardPass:
         updates += [(a.variable, a.value) for a in update.assignments]
         return [*map(of, self.trace.fetches), *flat], updates, indices, update
 
+    def gradient_targets(self, of: Callable[[Variable], Variable]) -> Targets:
+        """Return the targets of a program without an update."""
+        return self.targets(self.gradients(of), of)
+
     def run(self) -> None:
         """Compute the gradients, in a program without an update, and add them to earlier ones."""
-        plan, values = self.state.evaluate(
-            self.name, self.trace, lambda of: self.targets(self.gradients(of), of)
-        )
-        self.finish(plan, values)
+        self.finish(*self.state.evaluate(self.name, self.trace, self.gradient_targets))
 
     def finish(self, plan: Plan, values: list) -> None:
         """Take over the values of a plan for `targets`."""
@@ -108,6 +115,37 @@ class BackwardPass:
         self.wrt.clear()  # a read that is in use after the step keeps the value before it
         self.state.finish(self.trace, plan, values[:count], ended)
         _accumulate(self.state, self.owners, plan.result, values[count:])
+
+    def finish_update(self, plan: Plan, values: list) -> None:
+        """Take over the values of a plan that has only updated: the gradients are `Unread`."""
+        trace, state, pattern = self.trace, self.state, self.trace.pattern
+        leaves, owners = trace.values, dict(zip(map(ref, self.owners), self.places, strict=True))
+        group = group_of(state, pattern)
+        self.wrt.clear()
+        replaced = state.finish(trace, plan, values, self.ended)
+        unread = Unread(_compute_unread, pattern, group, leaves, owners, plan.updated, replaced)
+        group.unread, state.unread[pattern.group] = unread, None
+        for y in self.owners[len(self.parameters) :]:
+            if y is not self.loss:
+                state.groups[y] = unread
+
+
+def _compute_unread(state: State, unread: Unread) -> None:
+    """Compute gradients that a step has not fetched."""
+    unread.pattern.fetches_gradients = True
+    loss, of = unread.replayed(state)
+    step = BackwardPass(state, loss, [], False)
+    plan, values = state.evaluate(step.name, step.trace, step.gradient_targets)
+    owners = [of.get(v, v) for v in step.owners]
+    step.owners = [v if ref(v) in unread.owners else None for v in owners]
+    step.finish(plan, values)
+
+
+def _on_demand(trace: Trace) -> bool:
+    """Whether gradients can be computed after the step: only of parameters and of results."""
+    settings = any(w.storage.setting is not None for w in trace.reads.values())
+    given = any(v.tracked for v in trace.values)
+    return bool(trace.reads) and not (settings or given)
 
 
 def check_tracked(name: str, costs: Sequence[Variable]) -> None:
@@ -160,55 +198,18 @@ def _flattened(gradients: Sequence[Any]) -> tuple[list[Variable], list[tuple[int
 
 def _accumulate(
     state: State,
-    owners: Sequence[Variable],
+    owners: Sequence[Variable | None],
     indices: Sequence[tuple[int, ...]],
     values: Sequence[Any],
 ) -> None:
-    """Add the gradients to those of the Variables."""
+    """Add the gradients to those of the Variables; nobody wants that of a None."""
+    gradients = state.fetched_gradients
     for owner, index in zip(owners, indices, strict=True):
-        if not index:
+        if not index or owner is None:
             continue
         new = Gradient(*[values[k] for k in index])
-        old = state.gradients.get(owner)
-        state.gradients[owner] = new if old is None else old.plus(new, owner)
-
-
-class Gradient:
-    """The gradient of a Variable: values on the device, of some rows if it is row-sparse."""
-
-    __slots__ = ("rows", "values")
-
-    def __init__(self, *parts: Any) -> None:
-        *rows, self.values = parts
-        self.rows = rows[0] if rows else None
-
-    def numpy(self, v: Variable) -> np.ndarray:
-        """Return the gradient in the shape of its Variable."""
-        values = as_host(self.values)
-        if self.rows is None:
-            return values
-        whole = np.zeros(static(v.dims), values.dtype)
-        np.add.at(whole, as_host(self.rows), values)
-        return whole
-
-    def plus(self, other: "Gradient", v: Variable) -> "Gradient":
-        """Return the sum of two gradients of a Variable."""
-        if self.rows is None and other.rows is None:
-            # NumPy returns the sum of two scalars as a number
-            return Gradient(np.asarray(as_host(self.values) + as_host(other.values)))
-        if self.rows is None or other.rows is None:
-            return Gradient(self.numpy(v) + other.numpy(v))
-        rows = np.concatenate([as_host(self.rows), as_host(other.rows)])
-        values = np.concatenate([as_host(self.values), as_host(other.values)])
-        distinct, inverse = np.unique(rows, return_inverse=True)
-        sums = np.zeros((len(distinct), *values.shape[1:]), values.dtype)
-        np.add.at(sums, inverse, values)
-        return Gradient(distinct, sums)
-
-
-def as_host(value: Any) -> np.ndarray:
-    """Return a value on the device as an array."""
-    return value if isinstance(value, np.ndarray) else value.numpy()
+        old = gradients.get(owner)
+        gradients[owner] = new if old is None else old.plus(new, owner)
 
 
 def gradient(v: Variable) -> np.ndarray | None:
@@ -221,6 +222,16 @@ def gradient(v: Variable) -> np.ndarray | None:
 
 def clear_gradient(v: Variable) -> None:
     """Forget the gradient of a Variable."""
+    clear_gradients([v])
+
+
+def clear_gradients(variables: Sequence[Variable]) -> None:
+    """Forget the gradients of Variables."""
     state = current_state()
     state.settle()
-    state.gradients.pop(v, None)
+    if state.unread:
+        state.forget_unread(variables)
+    gradients = state.fetched_gradients
+    if gradients:
+        for v in variables:
+            gradients.pop(v, None)

@@ -11,7 +11,8 @@ from ..graph.method import provide
 from ..graph.recording import recorder
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
-from .backward import as_host, backward, clear_gradient, gradient
+from .backward import backward, clear_gradient, clear_gradients, gradient
+from .gradient import as_host
 from .recorder import Recorder
 from .state import current_state, state_of
 
@@ -179,6 +180,7 @@ def _detach(v: Variable) -> Variable:
 provide(
     backward=backward,
     clear_gradient=clear_gradient,
+    clear_gradients=clear_gradients,
     detach=_detach,
     gradient=gradient,
     known=_known,

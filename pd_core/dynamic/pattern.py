@@ -76,6 +76,8 @@ class Pattern:
         self.key, self.flows, self.sizes = trace.key, trace.flows, trace.sizes
         # the name, the compiler and a reference to the plan of the last evaluation
         self.plan: tuple[Any, Any, Any] | None = None
+        self.fetches_gradients = False  # whether somebody reads those of a step: see `Unread`
+        self.group: Any = None  # a reference to that of the parameters
         nodes: list[Any] = trace.order[::-1]  # type: ignore[assignment]
         outputs = [
             (None if r is None else r(), number)
@@ -87,6 +89,7 @@ class Pattern:
         places = _first_places(pool)
         self.templates, self.flow = list(map(_TEMPLATE, nodes)), list(map(_FLOW, nodes))
         self.counts = list(map(len, map(_INPUTS, nodes)))
+        self.living = [len(node.alive) for node in nodes]  # entries for outputs
         self.paths = _paths(nodes)
         self.places = [places[v] for v in pool]
         self.missing = places.pop(None, None)  # an output that is not there, an input left out
@@ -101,7 +104,9 @@ class Pattern:
         self.computed = [(places[v], number, v.tracked) for v, number in there.items()]
         leaves = [v for v in places if v not in there]
         self.reads = [(places[v], ref(v.source)) for v in leaves if v in trace.reads]
-        self.values = [(places[v], _Leaf(v)) for v in leaves if v not in trace.reads]
+        self.sources = frozenset([source for _, source in self.reads])
+        trace.values = [v for v in leaves if v not in trace.reads]
+        self.values = [(places[v], _Leaf(v)) for v in trace.values]
         own = {trace.reads.get(v, v): place for v, place in places.items()}
         sources = dict(self.reads)
         self.leaves = [(own[v], sources.get(own[v])) for v in trace.leaves]
@@ -340,11 +345,11 @@ class Matched(Trace):
         values: Sequence[Variable],
     ) -> None:
         """`values` are those of the leaves that are no persistent state."""
-        self.pattern, self.order, self.fetches, self._values = pattern, nodes, fetches, values
+        self.pattern, self.order, self.fetches, self.values = pattern, nodes, fetches, values
 
     def arrays(self, leaves: Sequence[int]) -> list[Any]:
         """Return the values of the leaves of these numbers, all of which have one."""
-        own, values = self.pattern.owns, self._values
+        own, values = self.pattern.owns, self.values
         return [values[cast(int, own[k])].eager_value for k in leaves]
 
     @cached_property
@@ -386,4 +391,4 @@ class Matched(Trace):
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""
         self.order, self.leaves, self.reads, self._found = [], [], {}, []
-        self.states, self.fetches, self._values = [], [], []
+        self.states, self.fetches, self.values = [], [], []

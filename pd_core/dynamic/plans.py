@@ -67,13 +67,13 @@ class Plans:
         name: tuple,
         trace: Trace,
         make: Make | None = None,
-        before: Callable[[], None] | None = None,
+        before: Callable[[Plan], None] | None = None,
     ) -> tuple[Plan, list]:
         """Return the plan of this name for graphs like that of a trace, and its values for this.
 
         `make(of)` returns its targets, where a Variable of the trace is `of(it)`: itself, or the
         same with numbers for sizes if that fails. Without it the targets are those of the trace.
-        `before()` is called when there is a plan, before it runs.
+        `before(plan)` is called when there is a plan, before it runs.
         """
         session = self._session()
         if session.observers.sees_recorded(session):
@@ -82,7 +82,7 @@ class Plans:
         compiler = compilers.usual if asked.get() is None else compilers.current
         plan = self._plan(compiler, name, trace, make)
         if before is not None:
-            before()
+            before(plan)
         try:
             return plan, plan.run(session, trace)
         except BackendError as error:
@@ -94,7 +94,7 @@ class Plans:
         name: tuple,
         trace: Trace,
         make: Make | None,
-        before: Callable[[], None] | None,
+        before: Callable[[Plan], None] | None,
     ) -> tuple[Plan, list]:
         """The same where observers take part."""
         request = RecordedRequest(trace, lambda: self._targets(trace, make)[0])
@@ -105,7 +105,7 @@ class Plans:
             for observer in observers:
                 observer.before(plan.program, {})
             if before is not None:
-                before()
+                before(plan)
             try:
                 request.results = plan.run(session, trace)
             except BackendError as error:

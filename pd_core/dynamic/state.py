@@ -1,6 +1,6 @@
 """What a session holds for `pd.guard()`: reads of variables, pending assignments, plans."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from sys import getrefcount
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -42,7 +42,11 @@ class State:
         self.reads: Attached[Variable] = Attached()
         self._read = self.reads.key
         self.pending: dict[Variable, Pending] = {}
-        self.gradients: WeakKeyDictionary[Variable, Any] = WeakKeyDictionary()
+        self.fetched_gradients: WeakKeyDictionary[Variable, Any] = WeakKeyDictionary()
+        # references to groups with gradients that are not computed
+        self.unread: dict[Any, None] = {}
+        # by variable: the groups that it is in, or what is `Unread` where it is a result
+        self.groups: Attached[Any] = Attached()
         self.waiting: Any = None  # a backward pass that is computed with the next minimize()
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.plans, self.patterns = Plans(session), Patterns()
@@ -124,6 +128,61 @@ class State:
                 if step is not None:
                     step.run()
 
+    # ---- gradients
+
+    @property
+    def gradients(self) -> WeakKeyDictionary[Variable, Any]:
+        """The gradients by Variable."""
+        if self.unread:
+            self.compute_unread()
+        return self.fetched_gradients
+
+    @gradients.setter
+    def gradients(self, gradients: WeakKeyDictionary[Variable, Any]) -> None:
+        self.fetched_gradients = gradients
+
+    def has_gradients(self, variables: Iterable[Variable]) -> bool:
+        """Return whether some Variable has a gradient."""
+        if self.unread:
+            references = list(map(ref, variables))
+            for group in self._unread_groups():
+                if not group.unread.owners.keys().isdisjoint(references):
+                    return True
+        gradients = self.fetched_gradients
+        return bool(gradients) and any(v in gradients for v in variables)
+
+    def compute_unread(self, changing: Iterable[Any] | None = None) -> None:
+        """Compute the gradients of steps that nobody has read.
+
+        With `changing` only those that depend on these variables, given as references.
+        """
+        with self.session.lock:
+            for group in self._unread_groups():
+                unread = group.unread
+                if changing is None or not unread.pattern.sources.isdisjoint(changing):
+                    group.unread = None
+                    if not unread.is_only_of_cost(self.fetched_gradients):
+                        unread.compute(self, unread)
+                    unread.end()
+
+    def forget_unread(self, variables: Iterable[Variable]) -> None:
+        """Leave out the gradients of Variables among those that nobody has read."""
+        references = list(map(ref, variables))
+        for group in self._unread_groups():
+            unread = group.unread
+            for each in references:
+                unread.owners.pop(each, None)
+            if unread.is_only_of_cost(self.fetched_gradients):
+                group.unread = None
+                unread.end()
+
+    def _unread_groups(self) -> list[Any]:
+        """The groups with gradients that are not computed; others are forgotten."""
+        groups = [(reference, reference()) for reference in self.unread]
+        there = [pair for pair in groups if pair[1] is not None and pair[1].unread is not None]
+        self.unread = dict.fromkeys([reference for reference, _ in there])
+        return [group for _, group in there]
+
     def flush(self) -> None:
         """Store all pending values."""
         self.settle()
@@ -133,6 +192,8 @@ class State:
     def before_store(self, v: Variable) -> None:
         """Keep the value of a variable for the reads in use, before it is replaced."""
         self.settle()
+        if self.unread:
+            self.compute_unread([ref(v)])
         self.pending.pop(v, None)
         read = self._in_use(v)
         if read is not None:
@@ -155,19 +216,34 @@ class State:
     def before_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
         """Keep the values that a step writes in place, for the reads in use."""
         self.settle()
+        if self.unread:
+            self.compute_unread(variables)
         for reference in variables:
             v = reference()
             if v is not None and v.options.row_sparse:
                 self.before_store(v)
 
-    def after_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
-        """Keep the values before a step, for the reads in use."""
+    def before_plan(self, plan: Plan, elsewhere: Sequence[Any]) -> None:
+        """The same before a step of a recorded graph; it writes `elsewhere` in place."""
+        if self.unread:
+            self.compute_unread(plan.updated)
+        if elsewhere or self.waiting is not None:
+            self.before_update(elsewhere)
+
+    def after_update(self, variables: Sequence[Callable[[], Variable | None]]) -> dict[Any, Any]:
+        """Keep the values before a step, for the reads in use; return these by reference."""
+        key, kept = self._read, {}
         for reference in variables:
             v = reference()
-            if v is not None and "attached" in v.__dict__:  # some have no reads
-                read = self._in_use(v)
-                if read is not None:
-                    read.__dict__["eager_value"] = self.session.store.release(v)
+            if v is None:
+                continue
+            values = v.__dict__.get("attached")  # some have no reads
+            # references: the table's and the argument of the function
+            if values is None or key not in values or getrefcount(values[key]) == 2:
+                continue
+            read = values.pop(key)
+            read.__dict__["eager_value"] = kept[reference] = self.session.store.release(v)
+        return kept
 
     # ---- computing
 
@@ -187,6 +263,8 @@ class State:
 
         If an operator fails, the assignments that need it are dropped.
         """
+        if self.unread and trace.assigned:
+            self.compute_unread([ref(v) for v, _ in trace.assigned])
         try:
             return self.plans.evaluate(name, trace, *make, **before)
         except BackendError:
@@ -207,10 +285,11 @@ class State:
 
     def finish(
         self, trace: Trace, plan: Plan, values: Sequence[Any], ended: Container[Variable] = ()
-    ) -> None:
+    ) -> dict[Any, Any]:
         """Give the Variables of a trace their values, and end the graph where they suffice.
 
-        It ends at those of `ended` too: their history was used.
+        It ends at those of `ended` too: their history was used. Returns the values before the step
+        that reads in use have got, by references to the variables.
         """
         stale = trace.stale()
         for v, value in zip(trace.fetches, values, strict=False):
@@ -225,7 +304,7 @@ class State:
                 attributes["history"] = History(True, v.history.parameters)
         assigned = trace.assigned
         trace.release()
-        self.after_update(plan.updated)
+        kept = self.after_update(plan.updated)
         for v, pending in assigned:
             attributes = pending.value.__dict__
             attributes["node"], attributes["source"] = None, v
@@ -233,6 +312,7 @@ class State:
             if v in self.pending and self.pending[v] is pending:
                 del self.pending[v]
                 self.reads[v] = pending.value
+        return kept
 
 
 def state_of(session: Session) -> State:

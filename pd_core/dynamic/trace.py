@@ -50,6 +50,7 @@ class Trace(Structure):
 
     pattern: Any = None  # a Pattern that it fits
     places: dict[Variable, int]  # in that, of a trace that a pattern is made of
+    values: Sequence[Variable] = ()  # the leaves in that which are no state
 
     def __init__(
         self,
@@ -287,5 +288,5 @@ class Trace(Structure):
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""
         self.order, self.leaves = [], []
-        self._numbers, self.reads, self.places = {}, {}, {}
+        self._numbers, self.reads, self.places, self.values = {}, {}, {}, ()
         self.assigned, self.updates, self.fetches, self.targets = [], [], [], []

@@ -18,7 +18,8 @@ from ..optimizers.loss_scaling import LossScaler
 from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
 from ..run.exchange import exchanges
 from ..run.request import Request
-from .backward import BackwardPass, Gradient, as_host, backward, check_tracked
+from .backward import BackwardPass, backward, check_tracked
+from .gradient import Gradient, as_host
 from .plan import Targets
 from .plans import Of
 from .state import State
@@ -128,7 +129,11 @@ def _fused_backward(
     state: State, cached: CachedTracing, step: BackwardPass, wanted: Sequence[Variable]
 ) -> bool:
     """Compute a backward pass and the update from it in one program, if there is an update."""
-    key = ("update", step.name, ref(cached.optimizer), tuple(map(ref, wanted)))
+    pattern = step.trace.pattern
+    # `fetched` gradients are results of the program, others are computed on demand
+    fetched = not step.on_demand or pattern.fetches_gradients
+    fetched = fetched or state.session.observers.sees_recorded(state.session)
+    key = ("update", step.name, ref(cached.optimizer), tuple(map(ref, wanted)), fetched)
     known = step.trace.noted(key)
     if known is None or not known.holds(cached):
         chosen = [w for w in dict.fromkeys(wanted) if w.trainable and w in step.parameters]
@@ -136,7 +141,7 @@ def _fused_backward(
             return False
         indices = tuple([(step.owners.index(w), *_own(w)) for w in chosen])
         settings = cached.settings()
-        name = (*step.name, ref(cached.optimizer), settings, indices)
+        name = (*step.name, ref(cached.optimizer), settings, indices, fetched)
         known = _Step(name, settings, [(ref(w), w.options) for w in chosen])
         step.trace.note(key, known)
 
@@ -148,18 +153,18 @@ def _fused_backward(
         parameters = [w() for w, _ in known.parameters]
         pairs = [(w, _sum(w, by_owner[w])) for w in parameters]
         update = cached.update([(w, g) for w, g in pairs if g is not None])
-        return step.targets(gradients, of, update)
+        return step.targets(gradients if fetched else [], of, update)
 
     elsewhere = [ref(w) for w in step.trace.read_elsewhere]
     state.waiting = None
     try:
         plan, values = state.evaluate(
-            known.name, step.trace, make, before=lambda: state.before_update(elsewhere)
+            known.name, step.trace, make, before=lambda plan: state.before_plan(plan, elsewhere)
         )
     except Exception:
         state.waiting = step
         raise
-    step.finish(plan, values)
+    (step.finish if fetched else step.finish_update)(plan, values)
     return True
 
 
@@ -238,7 +243,7 @@ def _fused_step(
 
     elsewhere = [ref(w) for w in trace.read_elsewhere]
     plan, values = state.evaluate(
-        step.name, trace, make, before=lambda: state.before_update(elsewhere)
+        step.name, trace, make, before=lambda plan: state.before_plan(plan, elsewhere)
     )
     ended = {trace.fetches[k] for k in step.ended}
     # no read is held here: one that is in use after the step keeps the value before it

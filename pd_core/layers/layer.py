@@ -11,6 +11,7 @@ from ..graph.argument_kinds import arguments_of_class, as_python
 from ..graph.errors import GraphError, NameConflict, NotInitialized, ShapeError
 from ..graph.handlers import check_takes
 from ..graph.initializers import Initializer
+from ..graph.method import provided
 from ..graph.misfits import Misfits
 from ..graph.names import close_prefix, open_prefix
 from ..graph.nested import mapped
@@ -318,8 +319,7 @@ class Layer(Structure):
 
     def clear_gradients(self) -> None:
         """Forget the gradients of the parameters."""
-        for v in self.parameters():
-            v.clear_gradient()
+        provided["clear_gradients"](self.parameters())
 
     # ---- the layers below
 
