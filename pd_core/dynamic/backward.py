@@ -1,7 +1,9 @@
 """Gradients of recorded graphs: `backward()`, and what it leaves on Variables."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cached_property
+from operator import call
+from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -45,6 +47,36 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
             state.waiting = step  # with a minimize() of the cost it is one program
 
 
+class _Known(NamedTuple):
+    """What a backward pass is of traces of one pattern, and its name for all like it.
+
+    `places` are those of what has a gradient, `ended` indices of fetches. `on_demand` is whether
+    gradients can be `Unread`: they are of parameters, by reference, and then of results, as indices
+    of fetches.
+    """
+
+    name: tuple
+    places: Sequence[int] = ()
+    ended: Sequence[int] = ()
+    on_demand: bool = False
+    parameters: Sequence[Any] = ()
+    results: Sequence[int] = ()
+
+    def of(self, trace: Trace, step: "BackwardPass") -> "_Known":
+        """Return the same of the traces of a pattern."""
+        numbers = {v: k for k, v in enumerate(trace.fetches)}
+        settings = any(w.storage.setting is not None for w in trace.reads.values())
+        given = any(v.tracked for v in trace.values)
+        return _Known(
+            self.name,
+            [trace.place(v) for v in step.wrt],
+            [numbers[v] for v in step.ended],
+            bool(trace.reads) and not (settings or given),
+            [ref(v.source) for v in step.wrt if v.source is not None],
+            [numbers[v] for v in step.wrt if v in numbers],
+        )
+
+
 class BackwardPass:
     """A backward pass from a cost, before it is computed."""
 
@@ -57,27 +89,32 @@ class BackwardPass:
         else:
             trace = state.patterns.traced([loss], state, through=True)
         self.trace, key = trace, ("backward", retain_graph)
-        known = trace.noted(key)
+        known: _Known | None = trace.noted(key)
         if isinstance(trace, Matched) and known is not None:
-            self.name, self.places, ended, self.on_demand = known
-            self.wrt = [trace.at(place) for place in self.places]
-            self.ended = {trace.fetches[k] for k in ended}
+            self.ended = {trace.fetches[k] for k in known.ended}
         else:
             trace.check_history()
             reached = trace.differentiated()
             self.ended = set() if retain_graph else reached.intersection(trace.fetches)
-            self.wrt = differentiated(trace, reached)
-            numbers = tuple([trace.number(v) for v in self.wrt])
-            self.name = ("backward", not seeds, trace.flows, numbers)
-            self.places, self.on_demand = [], False
+            wrt = self.wrt = differentiated(trace, reached)
+            numbers = tuple([trace.number(v) for v in wrt])
+            known = _Known(("backward", not seeds, trace.flows, numbers))
             if trace.pattern is not None:
-                ended = [k for k, v in enumerate(trace.fetches) if v in self.ended]
-                self.places = [trace.place(v) for v in self.wrt]
-                self.on_demand = _on_demand(trace)
-                trace.note(key, (self.name, self.places, ended, self.on_demand))
-        self.owners = [v if v.source is None else v.source for v in self.wrt]
-        self.parameters = [v for v in self.owners if v.is_persistent]
+                known = known.of(trace, self)
+                trace.note(key, known)
+        self.known, self.name = known, known.name
+        if known.on_demand:
+            self.parameters: list[Any] = [*map(call, known.parameters)]
+            self.owners: list[Any] = [*self.parameters, *[trace.fetches[k] for k in known.results]]
+        else:
+            self.owners = [v if v.source is None else v.source for v in self.wrt]
+            self.parameters = [v for v in self.owners if v.is_persistent]
         loss.__dict__["history"] = History(loss.history.ended, self.parameters)
+
+    @cached_property
+    def wrt(self) -> list[Variable]:
+        """What the gradients are of, in the trace."""
+        return [self.trace.at(place) for place in self.known.places]
 
     @property
     def adds(self) -> bool:
@@ -112,16 +149,17 @@ class BackwardPass:
     def finish(self, plan: Plan, values: list) -> None:
         """Take over the values of a plan for `targets`."""
         count, ended = len(self.trace.fetches), self.ended
-        self.wrt.clear()  # a read that is in use after the step keeps the value before it
+        self.wrt = []  # a read that is in use after the step keeps the value before it
         self.state.finish(self.trace, plan, values[:count], ended)
         _accumulate(self.state, self.owners, plan.result, values[count:])
 
     def finish_update(self, plan: Plan, values: list) -> None:
         """Take over the values of a plan that has only updated: the gradients are `Unread`."""
         trace, state, pattern = self.trace, self.state, self.trace.pattern
-        leaves, owners = trace.values, dict(zip(map(ref, self.owners), self.places, strict=True))
+        places = self.known.places
+        leaves, owners = trace.values, dict(zip(map(ref, self.owners), places, strict=True))
         group = group_of(state, pattern)
-        self.wrt.clear()
+        self.wrt = []  # as in `finish`
         replaced = state.finish(trace, plan, values, self.ended)
         unread = Unread(_compute_unread, pattern, group, leaves, owners, plan.updated, replaced)
         group.unread, state.unread[pattern.group] = unread, None
@@ -139,13 +177,6 @@ def _compute_unread(state: State, unread: Unread) -> None:
     owners = [of.get(v, v) for v in step.owners]
     step.owners = [v if ref(v) in unread.owners else None for v in owners]
     step.finish(plan, values)
-
-
-def _on_demand(trace: Trace) -> bool:
-    """Whether gradients can be computed after the step: only of parameters and of results."""
-    settings = any(w.storage.setting is not None for w in trace.reads.values())
-    given = any(v.tracked for v in trace.values)
-    return bool(trace.reads) and not (settings or given)
 
 
 def check_tracked(name: str, costs: Sequence[Variable]) -> None:
@@ -229,9 +260,9 @@ def clear_gradients(variables: Sequence[Variable]) -> None:
     """Forget the gradients of Variables."""
     state = current_state()
     state.settle()
-    if state.unread:
-        state.forget_unread(variables)
     gradients = state.fetched_gradients
     if gradients:
         for v in variables:
             gradients.pop(v, None)
+    if state.unread:
+        state.forget_unread(list(map(ref, variables)))

@@ -15,8 +15,23 @@ from .templates import Template, joined
 
 _MOST = 64  # types of inputs of a layer
 
-# The template, and the Variables that it is replayed on: None for the input.
-Repeat = tuple[Template, tuple[Variable | None, ...]]
+
+class Wiring:
+    """The Variables that a template is replayed on: None for the input of the layer.
+
+    `place` is that of the input among them, if it is there once, and `parameters` are the others.
+    """
+
+    __slots__ = ("parameters", "place", "variables")
+
+    def __init__(self, variables: Sequence[Variable | None]) -> None:
+        self.variables = variables
+        self.parameters = [v for v in variables if v is not None]
+        alone = len(self.parameters) == len(variables) - 1
+        self.place = [v is None for v in variables].index(True) if alone else None
+
+
+Repeat = tuple[Template, Wiring]
 
 
 class Repeats(dict[tuple, Repeat]):
@@ -58,7 +73,7 @@ def note_repeat(
         repeats = layer.__dict__["_repeats"] = Repeats(below)
     if len(repeats) >= _MOST:
         repeats.clear()
-    wiring = tuple([None if v is x else v for v in variables])
+    wiring = Wiring([None if v is x else v for v in variables])
     repeats[type_key(x), x.literal] = template, wiring
     return template, variables
 
@@ -75,7 +90,7 @@ def find_repeat(layer: Any, x: Any) -> Repeat | None:
 
 def _is_valid(repeats: Repeats) -> bool:
     for attributes, before in repeats.below:
-        if attributes["_repeats"] is not before or not _is_valid(before):
+        if attributes["_repeats"] is not before or (before.below and not _is_valid(before)):
             return False
     return True
 

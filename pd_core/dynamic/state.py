@@ -1,6 +1,8 @@
 """What a session holds for `pd.guard()`: reads of variables, pending assignments, plans."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
+from operator import attrgetter, call, methodcaller
 from sys import getrefcount
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -11,12 +13,15 @@ from ..graph.node import Node
 from ..graph.roles import History, Storage
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
-from .pattern import Patterns
+from .pattern import ATTACHED, Patterns
 from .plan import Plan
 from .plans import Plans
+from .repeats import Wiring
 from .trace import Trace
 
 _MOST_PENDING = 4096
+_TRACKED, _TRAINABLE = attrgetter("tracked"), attrgetter("trainable")
+_GET_ATTACHED = methodcaller("get", "attached")
 _FORCE = ("force",)  # the name of plans without gradients
 
 
@@ -41,6 +46,7 @@ class State:
         # by variable; a read in use has more references than this one
         self.reads: Attached[Variable] = Attached()
         self._read = self.reads.key
+        self.current_read = methodcaller("get", self._read)  # of what is attached to a variable
         self.pending: dict[Variable, Pending] = {}
         self.fetched_gradients: WeakKeyDictionary[Variable, Any] = WeakKeyDictionary()
         # references to groups with gradients that are not computed
@@ -80,21 +86,17 @@ class State:
                 read = self.reads[v] = self._new_read(v)
         return read
 
-    def inputs(self, wiring: Sequence[Variable | None], x: Variable) -> tuple[Variable, ...]:
-        """Return `read` of each of several persistent variables, and x in the place of a None."""
-        if self.pending:
-            return tuple([x if v is None else self.read(v) for v in wiring])
-        key, found = self._read, []
-        for v in wiring:
-            read: Any = x
-            if v is not None:
-                values = v.__dict__.get("attached")
-                read = None if values is None else values.get(key)
-                if read is None or read.__dict__["tracked"] is not v.trainable:
-                    read = None  # a reference more would be a use of it
-                    read = self.read(v)
-            found.append(read)
-        return tuple(found)
+    def inputs(self, wiring: Wiring, x: Variable) -> tuple[Variable, ...]:
+        """Return `read` of each persistent variable of a wiring, and x in its other places."""
+        parameters, place, reads = wiring.parameters, wiring.place, None
+        if place is not None and not self.pending:
+            with suppress(AttributeError):  # one has no read yet
+                reads = [*map(self.current_read, map(ATTACHED, parameters))]
+                if [*map(_TRACKED, reads)] == [*map(_TRAINABLE, parameters)]:
+                    reads.insert(place, x)
+                    return tuple(reads)
+            reads = None  # a reference more would be a use of it
+        return tuple([x if v is None else self.read(v) for v in wiring.variables])
 
     def _new_read(self, v: Variable) -> Variable:
         attributes = {"source": v, "options": v.options, "site": v.site}
@@ -145,8 +147,8 @@ class State:
         """Return whether some Variable has a gradient."""
         if self.unread:
             references = list(map(ref, variables))
-            for group in self._unread_groups():
-                if not group.unread.owners.keys().isdisjoint(references):
+            for _, unread in self._each_unread():
+                if not unread.owners.keys().isdisjoint(references):
                     return True
         gradients = self.fetched_gradients
         return bool(gradients) and any(v in gradients for v in variables)
@@ -157,31 +159,36 @@ class State:
         With `changing` only those that depend on these variables, given as references.
         """
         with self.session.lock:
-            for group in self._unread_groups():
-                unread = group.unread
+            for reference, unread in self._each_unread():
                 if changing is None or not unread.pattern.sources.isdisjoint(changing):
-                    group.unread = None
-                    if not unread.is_only_of_cost(self.fetched_gradients):
+                    wanted = not unread.is_only_of_cost(self.fetched_gradients)
+                    self._end_unread(reference)
+                    if wanted:
                         unread.compute(self, unread)
                     unread.end()
 
-    def forget_unread(self, variables: Iterable[Variable]) -> None:
-        """Leave out the gradients of Variables among those that nobody has read."""
-        references = list(map(ref, variables))
-        for group in self._unread_groups():
-            unread = group.unread
+    def forget_unread(self, references: Sequence[Any]) -> None:
+        """Leave out the gradients of Variables, given as references, that nobody has read."""
+        for reference, unread in self._each_unread():
+            owners = unread.owners
             for each in references:
-                unread.owners.pop(each, None)
+                owners.pop(each, None)
             if unread.is_only_of_cost(self.fetched_gradients):
-                group.unread = None
+                self._end_unread(reference)
                 unread.end()
 
-    def _unread_groups(self) -> list[Any]:
-        """The groups with gradients that are not computed; others are forgotten."""
-        groups = [(reference, reference()) for reference in self.unread]
-        there = [pair for pair in groups if pair[1] is not None and pair[1].unread is not None]
-        self.unread = dict.fromkeys([reference for reference, _ in there])
-        return [group for _, group in there]
+    def _each_unread(self) -> Iterator[tuple[Any, Any]]:
+        """Yield groups with gradients that are not computed, as references, and these."""
+        for reference in list(self.unread):
+            group = reference()
+            if group is None:
+                self.unread.pop(reference, None)
+            else:
+                yield reference, group.unread
+
+    def _end_unread(self, reference: Any) -> None:
+        reference().unread = None
+        del self.unread[reference]
 
     def flush(self) -> None:
         """Store all pending values."""
@@ -233,16 +240,13 @@ class State:
     def after_update(self, variables: Sequence[Callable[[], Variable | None]]) -> dict[Any, Any]:
         """Keep the values before a step, for the reads in use; return these by reference."""
         key, kept = self._read, {}
-        for reference in variables:
-            v = reference()
-            if v is None:
-                continue
-            values = v.__dict__.get("attached")  # some have no reads
+        there = map(vars, map(call, variables))  # a plan is dropped with one of its variables
+        for table in filter(None, map(_GET_ATTACHED, there)):  # some have no reads
             # references: the table's and the argument of the function
-            if values is None or key not in values or getrefcount(values[key]) == 2:
-                continue
-            read = values.pop(key)
-            read.__dict__["eager_value"] = kept[reference] = self.session.store.release(v)
+            if key in table and getrefcount(table[key]) != 2:
+                read = table.pop(key)
+                value = self.session.store.release(read.source)
+                read.__dict__["eager_value"] = kept[ref(read.source)] = value
         return kept
 
     # ---- computing

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Sequence
 from functools import reduce
+from operator import attrgetter, call, is_
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary, ref
 
@@ -25,6 +26,7 @@ from .plans import Of
 from .state import State
 from .trace import Trace, label
 
+_OPTIONS = attrgetter("options")
 _MOST_UPDATES = 16  # of parameters of which the first is the same
 
 
@@ -131,7 +133,7 @@ def _fused_backward(
     """Compute a backward pass and the update from it in one program, if there is an update."""
     pattern = step.trace.pattern
     # `fetched` gradients are results of the program, others are computed on demand
-    fetched = not step.on_demand or pattern.fetches_gradients
+    fetched = not step.known.on_demand or pattern.fetches_gradients
     fetched = fetched or state.session.observers.sees_recorded(state.session)
     key = ("update", step.name, ref(cached.optimizer), tuple(map(ref, wanted)), fetched)
     known = step.trace.noted(key)
@@ -142,7 +144,7 @@ def _fused_backward(
         indices = tuple([(step.owners.index(w), *_own(w)) for w in chosen])
         settings = cached.settings()
         name = (*step.name, ref(cached.optimizer), settings, indices, fetched)
-        known = _Step(name, settings, [(ref(w), w.options) for w in chosen])
+        known = _Step(name, settings, *_trained(chosen))
         step.trace.note(key, known)
 
     def make(of: Of) -> Targets:
@@ -150,7 +152,7 @@ def _fused_backward(
         by_owner: dict[Variable, list] = {}
         for owner, g in zip(step.owners, gradients, strict=True):
             by_owner.setdefault(owner, []).append(g)
-        parameters = [w() for w, _ in known.parameters]
+        parameters = [w() for w in known.parameters]
         pairs = [(w, _sum(w, by_owner[w])) for w in parameters]
         update = cached.update([(w, g) for w, g in pairs if g is not None])
         return step.targets(gradients if fetched else [], of, update)
@@ -232,7 +234,7 @@ def _fused_step(
 
     def make(of: Of) -> Targets:
         reads = _reads(trace, trace.differentiated())
-        parameters = [w() for w, _ in step.parameters]
+        parameters = [w() for w in step.parameters]
         wrt = [of(v) for w in parameters for v in reads[w]]
         parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
         gradients = [(w, _sum(w, [next(parts) for _ in reads[w]])) for w in parameters]
@@ -258,14 +260,20 @@ class _Step(NamedTuple):
 
     name: tuple
     settings: tuple
-    parameters: Sequence[tuple[Any, TrainingOptions]]  # references, and how they are trained
+    parameters: Sequence[Any]  # references
+    options: Sequence[TrainingOptions]  # how these are trained
     ended: Sequence[int] = ()
 
     def holds(self, cached: CachedTracing) -> bool:
         """Return whether the settings of the optimizer and of the parameters are the same."""
         if cached.settings() is not self.settings:
             return False
-        return all(w().options is options for w, options in self.parameters)
+        return all(map(is_, map(_OPTIONS, map(call, self.parameters)), self.options))
+
+
+def _trained(parameters: Sequence[Variable]) -> tuple[list[Any], list[TrainingOptions]]:
+    """References to parameters, and how they are trained."""
+    return list(map(ref, parameters)), list(map(_OPTIONS, parameters))
 
 
 def _new_step(
@@ -288,7 +296,7 @@ def _new_step(
     settings = cached.settings()
     name = ("minimize", ref(cached.optimizer), settings, len(costs), trace.flows, numbers)
     ended = [k for k, v in enumerate(trace.fetches) if v in reached and not retain_graph]
-    return _Step(name, settings, [(ref(w), w.options) for w in parameters], ended)
+    return _Step(name, settings, *_trained(parameters), ended)
 
 
 def _reads(trace: Trace, reached: Container[Variable]) -> dict[Variable, list[Variable]]:

@@ -319,7 +319,7 @@ class Layer(Structure):
 
     def clear_gradients(self) -> None:
         """Forget the gradients of the parameters."""
-        provided["clear_gradients"](self.parameters())
+        provided["clear_gradients"](self._every_parameter())
 
     # ---- the layers below
 
