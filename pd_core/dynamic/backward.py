@@ -153,15 +153,14 @@ class BackwardPass:
         self.state.finish(self.trace, plan, values[:count], ended)
         _accumulate(self.state, self.owners, plan.result, values[count:])
 
-    def finish_update(self, plan: Plan, values: list) -> None:
+    def finish_update(self, plan: Plan, results: list) -> None:
         """Take over the values of a plan that has only updated: the gradients are `Unread`."""
-        trace, state, pattern = self.trace, self.state, self.trace.pattern
-        places = self.known.places
-        leaves, owners = trace.values, dict(zip(map(ref, self.owners), places, strict=True))
-        group = group_of(state, pattern)
+        trace, state, pattern, known = self.trace, self.state, self.trace.pattern, self.known
+        values, owners, group = trace.values, map(ref, self.owners), group_of(state, pattern)
         self.wrt = []  # as in `finish`
-        replaced = state.finish(trace, plan, values, self.ended)
-        unread = Unread(_compute_unread, pattern, group, leaves, owners, plan.updated, replaced)
+        replaced = state.finish(trace, plan, results, self.ended)
+        changes = plan.updated, replaced
+        unread = Unread(_compute_unread, pattern, group, values, owners, known.places, *changes)
         group.unread, state.unread[pattern.group] = unread, None
         for y in self.owners[len(self.parameters) :]:
             if y is not self.loss:

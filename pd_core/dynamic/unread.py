@@ -26,13 +26,16 @@ Ref = Any  # a weak reference to a Variable
 class Unread:
     """The gradients of one step that are not computed, by whose they are.
 
-    `owners` are places in the pattern by references to the Variables that have the gradients,
-    without those that were cleared. `values` are those of its leaves, `updated` what the step has
-    changed, and `replaced` are values before it that went to reads in use. `compute(state, it)`
-    computes them. A result that has one of them holds it, and with it the group.
+    `tracked` are the places in the pattern of all that has one, `owners` those by references to the
+    Variables that have it, without those that were cleared. `values` are those of the leaves,
+    `updated` what the step has changed, and `replaced` are values before it that went to reads in
+    use. `compute(state, it)` computes them. A result that has one of them holds it, and with it the
+    group.
     """
 
-    __slots__ = ("compute", "group", "owners", "pattern", "replaced", "updated", "values")
+    __slots__ = (
+        *("compute", "group", "owners", "pattern", "replaced", "tracked", "updated", "values"),
+    )
 
     def __init__(
         self,
@@ -40,11 +43,13 @@ class Unread:
         pattern: Pattern,
         group: "Group",
         values: Sequence[Variable],
-        owners: dict[Ref, int],
+        owners: Iterable[Ref],
+        tracked: Sequence[int],
         updated: Iterable[Ref],
         replaced: Mapping[Ref, Any],
     ) -> None:
-        self.compute, self.pattern, self.values, self.owners = compute, pattern, values, owners
+        self.compute, self.pattern, self.values, self.tracked = compute, pattern, values, tracked
+        self.owners = dict(zip(owners, tracked, strict=True))
         self.updated, self.replaced = updated, replaced
         self.group: Group | None = group
 
@@ -79,7 +84,7 @@ class Unread:
         for place, source in pattern.reads:
             v = source()
             read = _with_value(v, self._before(state, v, source))
-            read.__dict__.update(source=v, tracked=place in places, storage=state.storage)
+            read.__dict__.update(source=v, tracked=place in self.tracked, storage=state.storage)
             pool[place] = read
         _replay(pattern, pool)
         of = {pool[place]: v for place, v in places.items() if v is not None}

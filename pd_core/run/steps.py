@@ -9,6 +9,7 @@ from ..backend.base import Backend
 from ..backend.scanned import scanned
 from ..graph.errors import BackendError, FeedError, OutOfRange, ShapeError
 from ..graph.node import ancestors
+from ..graph.recording import not_recording
 from ..graph.update import Update
 from ..graph.variable import Variable, describe
 from .calls import Call, Outgrown
@@ -29,14 +30,14 @@ Stacks = Mapping[Any, np.ndarray]  # by Variable: arrays with a first axis of st
 def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | None) -> Any:
     """Evaluate targets once for each entry along the first axis of the feeds; see `Session`.
 
-    The steps are evaluated one by one where there is work between them: inside `pd.guard()`,
+    The steps are evaluated one by one where there is work between them: inside
     `pd.check_numerics()`, `pd.profile()` and `exchanging`, in a job of several processes, and if a
-    target stores a constant or draws initial values.
+    target was recorded in `pd.guard()`, stores a constant or draws initial values.
     """
     flat: list[Variable | Update] = []
     flatten(targets, flat)
     stacks = _stacked_feeds(feeds, lambda: computed_variables(flat))
-    if session.store.recorded is None and not session.observers.is_active(session):
+    if not session.observers.is_active(session):
         compilers = session.compilers
         compiler = compilers.usual if asked.get() is None else compilers.current
         steps: Steps | None = compiler.call(flat, stacks, training, Steps)
@@ -44,11 +45,11 @@ def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | Non
         if steps is not None:
             try:
                 try:
-                    results = steps.run(session.store, stacks)
+                    results = _run(steps, session.store, stacks)
                 except Outgrown:
                     steps = _new_steps(session, flat, stacks, training)
                     assert steps is not None
-                    results = steps.run(session.store, stacks)
+                    results = _run(steps, session.store, stacks)
             except BackendError as error:
                 raise _failure(error, session, flat, stacks, training) from error.__cause__
             return restructure(targets, iter(results))
@@ -57,6 +58,11 @@ def run_steps(session: Any, targets: Targets, feeds: Feeds, training: bool | Non
         None if values[0] is None else np.stack(values) for values in zip(*single, strict=True)
     )
     return restructure(targets, stacked)
+
+
+def _run(steps: "Steps", values: Values, stacks: Stacks) -> list[Any]:
+    """The values of the targets, beside what `pd.guard()` has recorded, if it has."""
+    return (steps.run if values.recorded is None else steps.run_beside)(values, stacks)
 
 
 def _step(
@@ -101,7 +107,8 @@ def _new_steps(
     if compiler.cache.get(one_by_one):
         return None
     if _is_scannable(request):
-        program = Compiler(session.backend, None, _scanned).new(request)
+        with not_recording():
+            program = Compiler(session.backend, None, _scanned).new(request)
         if program.repeats and (program.inputs.fed or program.draws):
             steps = Steps(program, flat, request)
             compiler.remember(steps, flat, stacks, training, request)

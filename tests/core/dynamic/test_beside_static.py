@@ -66,3 +66,49 @@ def test_a_waiting_backward_pass_reads_the_values_before():
             w.clear_gradient()
     for got, want in grads:
         np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def several(step, x):
+    return pd.run_steps(step, {x: X[None].repeat(3, 0)})
+
+
+def test_several_steps_are_one_program_beside_what_was_recorded(monkeypatch):
+    x, w, cost, step = network()
+    with pd.guard():
+        pd.reduce_sum(w).numpy()
+        several([cost, step], x)
+    before = pd.stats()["evaluations"]
+    monkeypatch.setattr(Observers, "start", None)  # called, it is an error
+    costs, _ = several([cost, step], x)
+    assert pd.stats()["evaluations"] - before == 1 and costs[0] > costs[1] > costs[2]
+
+
+def test_recorded_reads_keep_the_values_before_several_steps():
+    x, w, _, step = network()
+    with pd.guard():
+        for _ in range(3):
+            value, recorded = w.val(), w * 1.0
+            several(step, x)
+            assert not np.array_equal(value, w.val())
+            np.testing.assert_array_equal(value, recorded.numpy())
+
+
+def test_several_steps_begin_after_assignments_and_a_waiting_backward_pass():
+    x, w, cost, step = network()
+    with pd.guard():
+        for k in range(1, 4):
+            pd.assign(w, w * 0.0 + float(k))
+            loss = pd.reduce_sum(pd.square(w))
+            loss.backward()
+            costs, _ = several([cost, step], x)
+            assert costs[0] == pytest.approx(3 * k**2 * (3**2 + 7**2))
+            assert np.all(w.gradient() == 2 * k)
+            w.clear_gradient()
+
+
+def test_several_steps_of_a_recorded_graph_are_taken_one_by_one():
+    x, w, _, _ = network()
+    with pd.guard():
+        product = x @ (w * 2.0)
+        values = pd.run_steps(product, {x: X[None].repeat(2, 0)})
+    np.testing.assert_allclose(values, np.stack([X @ np.full((2, 3), 2.0)] * 2))
