@@ -8,10 +8,10 @@ which each call reads one other, such as a policy on an observation, takes half 
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain, count, repeat
-from operator import attrgetter, call, gt, is_, itemgetter
+from itertools import chain, count
+from operator import attrgetter, gt, is_
 from sys import getrefcount
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -26,8 +26,6 @@ _MOST = 4  # patterns that end with the same operator
 _CREDIT = 8  # patterns that are made without one that is met again
 _MOST_CREDIT = 64
 _TEMPLATE, _FLOW, _INPUTS = map(attrgetter, ("template", "flow", "inputs"))
-_TRACKED, _VALUE, _NOTHING = attrgetter("tracked"), attrgetter("eager_value"), repeat(None)
-ATTACHED = attrgetter("attached")
 # references to what only a list holds, as a map over the list counts them
 _ALONE = next(map(getrefcount, [object()]))
 _ANY = float("inf")
@@ -54,19 +52,15 @@ class _Leaf:
         return (attributes.get("type_key") or type_key(x)) == self.type
 
 
-class _Chain(NamedTuple):
-    """Calls of which each reads the result of the next, from that of the target on.
+class _Link(NamedTuple):
+    """A call of a chain: what it has to be, and which of its inputs is the result of the next."""
 
-    The pool are the inputs of all calls, one after the other.
-    """
-
-    following: Sequence[int]  # of all calls but the last the input that is a result
-    templates: list[Any]
-    flow: list[int]
-    tracked: list[bool]  # whether results have gradients
-    sources: Sequence[Any]  # references to what is read
-    reads: Callable[[Sequence[Any]], Any]  # of the pool those that are the reads, in a tuple
-    leaves: Sequence[tuple[int, _Leaf]]  # with their places in the pool
+    template: Any
+    flow: int
+    tracked: bool  # whether the result has gradients
+    reads: Sequence[tuple[int, Any]]  # (input, reference to what is read)
+    leaves: Sequence[tuple[int, _Leaf]]  # (input, leaf)
+    following: int | None  # None for the last call, which reads no other and may have no inputs
 
 
 class Pattern:
@@ -127,36 +121,35 @@ class Pattern:
         self.chain = self._chain(nodes, places)
         trace.places = places
 
-    def _chain(self, nodes: Sequence[Any], places: dict[Any, int]) -> _Chain | None:
+    def _chain(self, nodes: Sequence[Any], places: dict[Any, int]) -> list[_Link] | None:
         """The calls of a chain: each reads the next, once, and no other; None if it is none.
 
         What is equal to what in such a graph follows from the order of its calls.
         """
-        sources, values = dict(self.reads), dict(self.values)
+        reads, values = dict(self.reads), dict(self.values)
         if not all(type(node) is RecordedCall and node.template.is_single for node in nodes):
             return None
         results: list[Any] = [node.alive[0]() for node in nodes]
-        pool = list(chain.from_iterable(map(_INPUTS, nodes)))
-        own = [x for x in pool if places[x] in values]
+        own = [x for node in nodes for x in node.inputs if places[x] in values]
         if len(set(own)) < len(own) or any(x.source is not None for x in own):
             return None
-        following: list[int] = []
-        for node, y in zip(nodes, [*results[1:], None], strict=True):
-            given = enumerate(node.inputs)
-            read = [i for i, x in given if places[x] not in sources and places[x] not in values]
-            if [node.inputs[i] for i in read] != ([] if y is None else [y]):
+        links: list[_Link] = []
+        for node, y, following in zip(nodes, results, [*results[1:], None], strict=True):
+            inputs = list(enumerate(node.inputs))
+            read = [i for i, x in inputs if places[x] not in reads and places[x] not in values]
+            if [node.inputs[i] for i in read] != ([] if following is None else [following]):
                 return None
-            following += read
-        reads = [k for k, x in enumerate(pool) if places[x] in sources]
-        return _Chain(
-            following,
-            self.templates,
-            self.flow,
-            list(map(_TRACKED, results)),
-            [sources[places[pool[k]]] for k in reads],
-            _picked(reads),
-            [(k, values[places[x]]) for k, x in enumerate(pool) if places[x] in values],
-        )
+            links.append(
+                _Link(
+                    node.template,
+                    node.flow,
+                    y.tracked,
+                    [(i, reads[places[x]]) for i, x in inputs if places[x] in reads],
+                    [(i, values[places[x]]) for i, x in inputs if places[x] in values],
+                    read[0] if read else None,
+                )
+            )
+        return links
 
     @staticmethod
     def fits(trace: Trace) -> bool:
@@ -234,53 +227,46 @@ class Pattern:
         values = [pool[place] for place, _ in self.values]
         return Matched(self, nodes, [pool[place] for place in self.fetches], values)
 
-    def _match_chain(self, chained: _Chain, target: Variable, state: Any) -> "Matched | None":
-        """`match` of a chain, from the target on: half the time."""
-        v, results, nodes = target, [target], []
-        try:
-            for i in chained.following:
-                node = v.__dict__["node"]
-                v = node.inputs[i]
-                nodes.append(node)
-                results.append(v)
-            nodes.append(v.__dict__["node"])
-            v = target  # no reference more to the last result, which counts as held otherwise
-            if not all(map(is_, map(_TEMPLATE, nodes), chained.templates)):
-                return None
-        except (AttributeError, IndexError, KeyError):  # leaves, or fewer inputs
-            return None
-        if (
-            list(map(_FLOW, nodes)) != chained.flow
-            or list(map(_TRACKED, results)) != chained.tracked
-            or not all(map(is_, map(_VALUE, results), _NOTHING))
-            or list(map(gt, map(getrefcount, results), self.most)) != self.held
-        ):
-            return None
-        pool = list(chain.from_iterable(map(_INPUTS, nodes)))
-        try:
-            current = map(state.current_read, map(ATTACHED, map(call, chained.sources)))
-            if not all(map(is_, current, chained.reads(pool))):
-                return None
-        except AttributeError:  # a variable that is gone
-            return None
+    def _match_chain(
+        self, chain: Sequence[_Link], target: Variable, state: Any
+    ) -> "Matched | None":
+        """`match` of a chain, call by call from the target on: half the time."""
+        key, through, v = state.reads.key, self.through, target
+        results: list[Variable] = []
         values: list[Variable] = []
-        for place, leaf in chained.leaves:
-            x = pool[place]
-            attributes = x.__dict__
-            if "source" in attributes or not leaf.fits(x, attributes, self.through):
+        for template, flow, tracked, reads, leaves, following in chain:
+            attributes = v.__dict__
+            node: Any = attributes.get("node")
+            if (
+                type(node) is not RecordedCall
+                or node.template is not template
+                or node.flow != flow
+                or attributes.get("eager_value") is not None
+                or attributes.get("tracked", False) is not tracked
+            ):
                 return None
-            values.append(x)
+            results.append(v)
+            inputs = node.inputs
+            try:
+                for i, source in reads:
+                    if source().attached[key] is not inputs[i]:
+                        return None
+            except (AttributeError, KeyError):  # a variable that is gone, or has no read
+                return None
+            for i, leaf in leaves:
+                x = inputs[i]
+                attributes = x.__dict__
+                if "source" in attributes or not leaf.fits(x, attributes, through):
+                    return None
+                values.append(x)
+            # in the end no reference more to the last result, which counts as held otherwise
+            v = target if following is None else inputs[following]
+        if list(map(gt, map(getrefcount, results), self.most)) != self.held:
+            return None
         if len(values) > 1 and len(set(values)) < len(values):
             return None
-        nodes.reverse()
+        nodes = [v.__dict__["node"] for v in results[::-1]]
         return Matched(self, nodes, [results[k] for k in self.fetched], values)
-
-
-def _picked(numbers: Sequence[int]) -> Callable[[Sequence[Any]], tuple]:
-    """A function of a sequence that returns a tuple of its items of these numbers."""
-    if len(numbers) == 1:
-        return itemgetter(slice(numbers[0], numbers[0] + 1))
-    return itemgetter(*numbers) if numbers else lambda _: ()
 
 
 def _first_places(pool: Sequence[Any]) -> dict[Any, int]:

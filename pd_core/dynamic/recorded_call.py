@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import islice
-from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -41,17 +40,19 @@ class RecordedCall:
         self.scope, self.site = location
         count = template.count
         serial = next(serials) if count == 1 else next(islice(serials, count - 1, None))
-        first = serial - count + 1
-        if len(inputs) < 3 or any(map(_NODE, map(vars, inputs))):
-            for x in inputs:
-                node: Any = x.__dict__.get("node")
+        first, flow = serial - count + 1, 0
+        for x in inputs:
+            attributes = x.__dict__
+            if "node" in attributes:
+                node: Any = attributes["node"]
                 if node is not None and node.first < first and x.eager_value is None:
                     first = node.first
-        flow = 0
         if not detached:
-            flags = tuple(map(_TRACKED, inputs))
-            known = _flows.get(flags)
-            flow = _flow(flags) if known is None else known
+            bit = 1
+            for x in inputs:
+                if x.tracked:
+                    flow += bit
+                bit += bit
         self.serial, self.first, self.flow = serial, first, flow
         self.alive: list[Any] = []
         self._nodes: Sequence[RecordedNode] | None = None
@@ -150,15 +151,4 @@ class RecordedVariable(Variable):
         return call.template.outputs[k].op_type == op_type
 
 
-def _flow(flags: tuple[bool, ...]) -> int:
-    """A number whose bits are flags."""
-    if len(_flows) >= _MOST:
-        _flows.clear()
-    flow = _flows[flags] = sum(1 << k for k, flag in enumerate(flags) if flag)
-    return flow
-
-
 _new = object.__new__
-_flows: dict[tuple[bool, ...], int] = {}
-_MOST = 1 << 10
-_NODE, _TRACKED = methodcaller("get", "node"), attrgetter("tracked")

@@ -215,7 +215,7 @@ class Recorder:
         if call.serial - call.first > _WAITING:
             self._bound(call)
         if self.watched is not None:
-            given = [x if v is None else v for v in wiring.variables]
+            given = [x if v is None else v for v in wiring]
             self.watched.append((template, given, result, prefix))
         return result
 

@@ -15,23 +15,8 @@ from .templates import Template, joined
 
 _MOST = 64  # types of inputs of a layer
 
-
-class Wiring:
-    """The Variables that a template is replayed on: None for the input of the layer.
-
-    `place` is that of the input among them, if it is there once, and `parameters` are the others.
-    """
-
-    __slots__ = ("parameters", "place", "variables")
-
-    def __init__(self, variables: Sequence[Variable | None]) -> None:
-        self.variables = variables
-        self.parameters = [v for v in variables if v is not None]
-        alone = len(self.parameters) == len(variables) - 1
-        self.place = [v is None for v in variables].index(True) if alone else None
-
-
-Repeat = tuple[Template, Wiring]
+# The template, and the Variables that it is replayed on: None for the input.
+Repeat = tuple[Template, tuple[Variable | None, ...]]
 
 
 class Repeats(dict[tuple, Repeat]):
@@ -73,7 +58,7 @@ def note_repeat(
         repeats = layer.__dict__["_repeats"] = Repeats(below)
     if len(repeats) >= _MOST:
         repeats.clear()
-    wiring = Wiring([None if v is x else v for v in variables])
+    wiring = tuple([None if v is x else v for v in variables])
     repeats[type_key(x), x.literal] = template, wiring
     return template, variables
 

@@ -1,8 +1,6 @@
 """What a session holds for `pd.guard()`: reads of variables, pending assignments, plans."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import suppress
-from operator import attrgetter, call, methodcaller
 from sys import getrefcount
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -13,15 +11,12 @@ from ..graph.node import Node
 from ..graph.roles import History, Storage
 from ..graph.variable import Variable
 from ..run.session import Session, default_session
-from .pattern import ATTACHED, Patterns
+from .pattern import Patterns
 from .plan import Plan
 from .plans import Plans
-from .repeats import Wiring
 from .trace import Trace
 
 _MOST_PENDING = 4096
-_TRACKED, _TRAINABLE = attrgetter("tracked"), attrgetter("trainable")
-_GET_ATTACHED = methodcaller("get", "attached")
 _FORCE = ("force",)  # the name of plans without gradients
 
 
@@ -46,7 +41,6 @@ class State:
         # by variable; a read in use has more references than this one
         self.reads: Attached[Variable] = Attached()
         self._read = self.reads.key
-        self.current_read = methodcaller("get", self._read)  # of what is attached to a variable
         self.pending: dict[Variable, Pending] = {}
         self.fetched_gradients: WeakKeyDictionary[Variable, Any] = WeakKeyDictionary()
         # references to groups with gradients that are not computed
@@ -86,17 +80,21 @@ class State:
                 read = self.reads[v] = self._new_read(v)
         return read
 
-    def inputs(self, wiring: Wiring, x: Variable) -> tuple[Variable, ...]:
-        """Return `read` of each persistent variable of a wiring, and x in its other places."""
-        parameters, place, reads = wiring.parameters, wiring.place, None
-        if place is not None and not self.pending:
-            with suppress(AttributeError):  # one has no read yet
-                reads = [*map(self.current_read, map(ATTACHED, parameters))]
-                if [*map(_TRACKED, reads)] == [*map(_TRAINABLE, parameters)]:
-                    reads.insert(place, x)
-                    return tuple(reads)
-            reads = None  # a reference more would be a use of it
-        return tuple([x if v is None else self.read(v) for v in wiring.variables])
+    def inputs(self, wiring: Sequence[Variable | None], x: Variable) -> tuple[Variable, ...]:
+        """Return `read` of each of several persistent variables, and x in the place of a None."""
+        if self.pending:
+            return tuple([x if v is None else self.read(v) for v in wiring])
+        key, found = self._read, []
+        for v in wiring:
+            read: Any = x
+            if v is not None:
+                values = v.__dict__.get("attached")
+                read = None if values is None else values.get(key)
+                if read is None or read.__dict__["tracked"] is not v.trainable:
+                    read = None  # a reference more would be a use of it
+                    read = self.read(v)
+            found.append(read)
+        return tuple(found)
 
     def _new_read(self, v: Variable) -> Variable:
         attributes = {"source": v, "options": v.options, "site": v.site}
@@ -240,13 +238,13 @@ class State:
     def after_update(self, variables: Sequence[Callable[[], Variable | None]]) -> dict[Any, Any]:
         """Keep the values before a step, for the reads in use; return these by reference."""
         key, kept = self._read, {}
-        there = map(vars, map(call, variables))  # a plan is dropped with one of its variables
-        for table in filter(None, map(_GET_ATTACHED, there)):  # some have no reads
+        for reference in variables:
+            v = reference()
+            table = None if v is None else v.__dict__.get("attached")  # some have no reads
             # references: the table's and the argument of the function
-            if key in table and getrefcount(table[key]) != 2:
-                read = table.pop(key)
-                value = self.session.store.release(read.source)
-                read.__dict__["eager_value"] = kept[ref(read.source)] = value
+            if table is not None and key in table and getrefcount(table[key]) != 2:
+                read, value = table.pop(key), self.session.store.release(v)
+                read.__dict__["eager_value"] = kept[reference] = value
         return kept
 
     # ---- computing

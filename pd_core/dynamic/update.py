@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Sequence
 from functools import reduce
-from operator import attrgetter, call, is_
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary, ref
 
@@ -26,7 +25,6 @@ from .plans import Of
 from .state import State
 from .trace import Trace, label
 
-_OPTIONS = attrgetter("options")
 _MOST_UPDATES = 16  # of parameters of which the first is the same
 
 
@@ -268,12 +266,15 @@ class _Step(NamedTuple):
         """Return whether the settings of the optimizer and of the parameters are the same."""
         if cached.settings() is not self.settings:
             return False
-        return all(map(is_, map(_OPTIONS, map(call, self.parameters)), self.options))
+        for w, options in zip(self.parameters, self.options, strict=True):  # in each step
+            if w().options is not options:
+                return False
+        return True
 
 
 def _trained(parameters: Sequence[Variable]) -> tuple[list[Any], list[TrainingOptions]]:
     """References to parameters, and how they are trained."""
-    return list(map(ref, parameters)), list(map(_OPTIONS, parameters))
+    return list(map(ref, parameters)), [w.options for w in parameters]
 
 
 def _new_step(

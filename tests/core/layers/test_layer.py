@@ -219,13 +219,24 @@ def test_freezing():
     assert [v.trainable for v in p.parameters()] == [False, False, True, True]
 
 
-def test_clearing_gradients_reaches_every_parameter(monkeypatch):
-    cleared = []
-    monkeypatch.setattr(pd.Variable, "clear_gradient", lambda v: cleared.append(v), raising=False)
+@pytest.mark.parametrize("shape", ["attributes", "a list", "shared"])
+def test_clearing_gradients_reaches_every_parameter(shape):
     p = Policy()
-    p(ones(1, 4))
-    p.clear_gradients()
-    assert cleared == p.parameters()
+    if shape == "a list":
+        p.more = [pd.nn.FC(2)]
+    elif shape == "shared":
+        p.again, p.norm = p.hidden, pd.nn.BatchNorm1d()
+    outside = pd.Variable(data=[1.0])
+    with pd.guard():
+        for _ in range(2):
+            out = p(ones(1, 4))
+            for layer in (p.more[0] if shape == "a list" else None, getattr(p, "norm", None)):
+                out = out if layer is None else layer(out)
+            pd.reduce_sum(out * outside).backward()
+            assert all(v.gradient() is not None for v in [*p.parameters(), outside])
+            p.clear_gradients()
+            assert all(v.gradient() is None for v in p.parameters())
+            assert outside.gradient() is not None
 
 
 # ---- values
