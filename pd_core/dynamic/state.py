@@ -167,13 +167,14 @@ class State:
 
     def forget_unread(self, references: Sequence[Any]) -> None:
         """Leave out the gradients of Variables, given as references, that nobody has read."""
-        for reference, unread in self._each_unread():
-            owners = unread.owners
-            for each in references:
-                owners.pop(each, None)
-            if unread.is_only_of_cost(self.fetched_gradients):
-                self._end_unread(reference)
-                unread.end()
+        with self.session.lock:
+            for reference, unread in self._each_unread():
+                owners = unread.owners
+                for each in references:
+                    owners.pop(each, None)
+                if unread.is_only_of_cost(self.fetched_gradients):
+                    self._end_unread(reference)
+                    unread.end()
 
     def _each_unread(self) -> Iterator[tuple[Any, Any]]:
         """Yield groups with gradients that are not computed, as references, and these."""

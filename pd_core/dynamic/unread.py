@@ -95,7 +95,7 @@ class Unread:
         if reference in self.replaced:
             return self.replaced[reference]
         store = state.session.store
-        return store.before(v) if reference in self.updated else store.current(v)
+        return store.before(v) if reference in set(self.updated) else store.current(v)
 
 
 class Group:
