@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from operator import call
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from weakref import ref
 
 import numpy as np
@@ -114,7 +114,8 @@ class BackwardPass:
     @cached_property
     def wrt(self) -> list[Variable]:
         """What the gradients are of, in the trace."""
-        return [self.trace.at(place) for place in self.known.places]
+        trace = cast(Matched, self.trace)
+        return [trace.at(place) for place in self.known.places]
 
     @property
     def adds(self) -> bool:

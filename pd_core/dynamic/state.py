@@ -241,7 +241,9 @@ class State:
         key, kept = self._read, {}
         for reference in variables:
             v = reference()
-            table = None if v is None else v.__dict__.get("attached")  # some have no reads
+            if v is None:
+                continue
+            table = v.__dict__.get("attached")  # some have no reads
             # references: the table's and the argument of the function
             if table is not None and key in table and getrefcount(table[key]) != 2:
                 read, value = table.pop(key), self.session.store.release(v)

@@ -79,10 +79,10 @@ class Unread:
         """
         pattern, places = self.pattern, {place: r() for r, place in self.owners.items()}
         pool: dict[int, Any] = {}
-        for (place, leaf), v in zip(pattern.values, self.values, strict=True):
-            pool[place] = v if leaf.constant is not None else _with_value(v, v.eager_value)
+        for (place, leaf), x in zip(pattern.values, self.values, strict=True):
+            pool[place] = x if leaf.constant is not None else _with_value(x, x.eager_value)
         for place, source in pattern.reads:
-            v = source()
+            v: Any = source()
             read = _with_value(v, self._before(state, v, source))
             read.__dict__.update(source=v, tracked=place in self.tracked, storage=state.storage)
             pool[place] = read
@@ -115,7 +115,7 @@ def group_of(state: Any, pattern: Pattern) -> Group:
     """Return the group of the parameters that a pattern reads."""
     group = None if pattern.group is None else pattern.group()
     if group is None:
-        members = [source() for _, source in pattern.reads]
+        members: list[Any] = [source() for _, source in pattern.reads]
         known = state.groups.get(members[0]) or {}
         group = known.get(pattern.sources)
         if group is None:
@@ -139,11 +139,11 @@ def _replay(pattern: Pattern, pool: dict[int, Any]) -> None:
     with not_recording():
         for k in range(calls - 1, -1, -1):
             first, end = ends[calls + k : calls + k + 2]
-            inputs = tuple([pool.get(place) for place in pattern.places[first:end]])
+            inputs: Any = tuple([pool.get(place) for place in pattern.places[first:end]])
             template, detached = pattern.templates[k], not pattern.flow[k]
             if isinstance(template, Template):
-                _, node = template.replay(inputs, detached)
-                results: list[Any] = [r() for r in node.alive]
+                _, call = template.replay(inputs, detached)
+                results: list[Any] = [r() for r in call.alive]
             else:
                 node = RecordedNode(template, inputs, detached)
                 results = [node.output(i) for i in range(len(node.alive))]

@@ -19,7 +19,7 @@ class Recorded(Protocol):
     def before_update(self, variables: Sequence[Callable[[], Variable]]) -> None:
         """Keep the values that recorded operators read and that a step writes in place."""
 
-    def after_update(self, variables: Sequence[Callable[[], Variable]]) -> None:
+    def after_update(self, variables: Sequence[Callable[[], Variable]]) -> Any:
         """Keep the values before the step that recorded operators read."""
 
     def before_store(self, variable: Variable) -> None:

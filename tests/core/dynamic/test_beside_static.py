@@ -93,7 +93,7 @@ def test_recorded_reads_keep_the_values_before_several_steps():
             np.testing.assert_array_equal(value, recorded.numpy())
 
 
-def test_several_steps_begin_after_assignments_and_a_waiting_backward_pass():
+def test_several_steps_begin_after_what_was_recorded():
     x, w, cost, step = network()
     with pd.guard():
         for k in range(1, 4):
