@@ -8,7 +8,10 @@ import re
 from pathlib import Path
 
 import pd_core as pd
+from pd_core.graph.array_words import LINES
 from pd_core.graph.other_words import NAMES
+
+from . import array_names
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "from_pytorch.md"
 HEADING = "## All names of torch.nn, torch.nn.functional and torch.optim\n"
@@ -95,47 +98,49 @@ INTERNAL = words("""
 _CHANNEL_DROPOUT = "`x * pd.dropout(pd.ones_like(x[:, :, :1]), rate)`, with as many `:1` as axes"
 _CIRCULAR = '`pd.pad(x, before, after, mode="wrap")`'
 _LP = "`pd.avg_pool` of x^p, times the size of the window, to the power of 1 / p"
-_COSINE = "`pd.reduce_sum(pd.l2_normalize(x) * pd.l2_normalize(y), [1])`"
 _SHUFFLE = "`pd.reshape` into groups, `pd.transpose`, `pd.reshape` back"
 _BAG = "`pd.segment_sum`, `pd.segment_mean` or `pd.segment_max` of the rows of `pd.nn.Embedding`"
 _PLACES = "`pd.arg_max` of `pd.unfold` has the places"
-_HINGE = "`pd.where(pd.equal(y, 1), x, pd.relu(margin - x))`"
-_SOFT = "`pd.reduce_mean(pd.sigmoid_cross_entropy(x, y), [1])`"
-_DISTANCES = "`pd.norm(x - y + 1e-6, axis=[1])`"
 _TRIPLET = "`pd.relu(distance(a, p) - distance(a, n) + margin)`"
 _LINEAR_COST = "`pd.nn.FC`, then `pd.nn.SoftmaxCrossEntropy`"
 _UPSAMPLE = '`pd.interpolate(x, sizes, mode="nearest")` or another mode'
 _AVERAGE = "`pd.MovingAverage`"
 
+
+def _line(name):
+    """What a function is in a line of others, of which errors tell, too."""
+    return array_names.code(LINES[name])
+
+
 HOW = {
     "Bilinear": '`pd.einsum("bi,oij,bj->bo", x, W, y)`',
     "Buffer": "`pd.nn.Layer.buffer(name, shape)` in `forward`",
-    **dict.fromkeys(("ChannelShuffle", "channel_shuffle", "native_channel_shuffle"), _SHUFFLE),
+    "ChannelShuffle": _SHUFFLE,
     **dict.fromkeys(("CircularPad1d", "CircularPad2d", "CircularPad3d"), _CIRCULAR),
-    **dict.fromkeys(("CosineSimilarity", "cosine_similarity"), _COSINE),
+    "CosineSimilarity": "`pd.cosine_similarity`",
     "CrossMapLRN2d": "`pd.local_response_norm`",
     "Dropout1d": _CHANNEL_DROPOUT,
     "Dropout2d": _CHANNEL_DROPOUT,
     "Dropout3d": _CHANNEL_DROPOUT,
     **dict.fromkeys(("EmbeddingBag", "embedding_bag"), _BAG),
-    **dict.fromkeys(("Hardshrink", "hardshrink"), "`pd.where(pd.abs(x) > 0.5, x, 0.0)`"),
-    **dict.fromkeys(("HingeEmbeddingLoss", "hinge_embedding_loss"), _HINGE),
+    "Hardshrink": _line("hardshrink"),
+    "HingeEmbeddingLoss": _line("hinge_embedding_loss"),
     **dict.fromkeys(("LPPool1d", "LPPool2d", "LPPool3d"), _LP),
     **dict.fromkeys(("lp_pool1d", "lp_pool2d", "lp_pool3d"), _LP),
     "LazyBatchNorm3d": "`pd.batch_norm`",
     **dict.fromkeys(("LazyInstanceNorm1d", "LazyInstanceNorm3d"), "`pd.instance_norm`"),
     **dict.fromkeys(("LinearCrossEntropyLoss", "linear_cross_entropy"), _LINEAR_COST),
-    **dict.fromkeys(("LogSigmoid", "logsigmoid"), "`-pd.softplus(-x)`"),
-    **dict.fromkeys(("MultiLabelSoftMarginLoss", "multilabel_soft_margin_loss"), _SOFT),
+    "LogSigmoid": _line("logsigmoid"),
+    "MultiLabelSoftMarginLoss": _line("multilabel_soft_margin_loss"),
     "NLLLoss2d": "`pd.nn.NLL(axis=1)`",
-    **dict.fromkeys(("PairwiseDistance", "pairwise_distance"), _DISTANCES),
+    "PairwiseDistance": _line("pairwise_distance"),
     "ParameterDict": "a dict of `pd.Variable`s, an attribute of the layer",
     "ParameterList": "a list of `pd.Variable`s, an attribute of the layer",
     "RNNCell": "`pd.tanh(x @ W + h @ R + b)`",
-    **dict.fromkeys(("SoftMarginLoss", "soft_margin_loss"), "`pd.softplus(-y * x)`"),
-    **dict.fromkeys(("Softmin", "softmin"), "`pd.softmax(-x)`"),
-    **dict.fromkeys(("Softshrink", "softshrink"), "`pd.sign(x) * pd.relu(pd.abs(x) - 0.5)`"),
-    **dict.fromkeys(("Threshold", "threshold", "threshold_"), "`pd.where(x > limit, x, value)`"),
+    "SoftMarginLoss": _line("soft_margin_loss"),
+    "Softmin": _line("softmin"),
+    "Softshrink": _line("softshrink"),
+    "Threshold": _line("threshold"),
     "Transformer": "lists of `pd.nn.TransformerEncoderLayer` and `pd.nn.TransformerDecoderLayer`",
     **dict.fromkeys(
         ("TripletMarginWithDistanceLoss", "triplet_margin_with_distance_loss"), _TRIPLET
@@ -155,21 +160,16 @@ HOW = {
     # of the functions alone
     **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool3d"), "`pd.adaptive_avg_pool`"),
     **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool3d"), "`pd.adaptive_max_pool`"),
-    "bilinear": '`pd.einsum("bi,oij,bj->bo", x, W, y)`',
     "celu_": "`pd.celu`",
-    "conv_tbc": "`pd.transpose`, then `pd.conv`",
     **dict.fromkeys(("conv_transpose1d", "conv_transpose3d"), "`pd.conv_transpose`"),
     "dropout1d": _CHANNEL_DROPOUT,
     "dropout2d": _CHANNEL_DROPOUT,
     "dropout3d": _CHANNEL_DROPOUT,
     "elu_": "`pd.elu`",
-    "gumbel_softmax": "`pd.softmax((x - pd.log(-pd.log(pd.uniform_random(shape)))) / tau)`",
     "hardtanh_": "`pd.hard_tanh`",
     "leaky_relu_": "`pd.leaky_relu`",
-    **dict.fromkeys([f"max_pool{n}d_with_indices" for n in (1, 2, 3)], _PLACES),
+    **dict.fromkeys([f"max_pool{n}d_with_indices" for n in (2, 3)], _PLACES),
     "multi_head_attention_forward": "`pd.layer.multi_head_attention`",
-    "pdist": "`pd.norm(pd.unsqueeze(x, 1) - x, axis=[2])`",
-    "pixel_unshuffle": "`pd.unfold(x, block, strides=block)`, reshaped",
     "relu_": "`pd.relu`",
     "selu_": "`pd.selu`",
     **dict.fromkeys(("upsample", "upsample_bilinear", "upsample_nearest"), _UPSAMPLE),
@@ -225,6 +225,8 @@ NO = {
 
 def found(module, name):
     """Return (kind, text) for a name: "same", "here", "how" or "no", and what the table says."""
+    if module == "torch.nn.functional" and name.removesuffix("_") in LINES:
+        return "how", _line(name.removesuffix("_"))
     if name in HOW:
         return "how", HOW[name]
     if module == "torch.nn" and name in pd.nn.__all__:
@@ -299,5 +301,6 @@ def page():
 
 if __name__ == "__main__":
     PAGE.write_text(page(), "utf-8")
-    for module, counts in shares().items():
+    array_names.PAGE.write_text(array_names.page(), "utf-8")
+    for module, counts in {**shares(), **array_names.shares()}.items():
         print(module, *counts)

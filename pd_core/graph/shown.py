@@ -9,6 +9,7 @@ from typing import Any
 from .method import provide, provided
 from .other_words import VARIABLE, place
 from .site import site_text
+from .tensor_words import METHODS
 from .variable import Variable, describe
 
 _CELL = "text-align:{}; vertical-align:top; padding:0.15em 0.8em 0.15em 0"
@@ -118,4 +119,4 @@ def _variable_html(v: Variable) -> str:
 
 
 provide(html=_variable_html)
-place(Variable, VARIABLE, settings=("requires_grad",))
+place(Variable, METHODS | VARIABLE, settings=("requires_grad",))

@@ -18,14 +18,17 @@ from .conv import (
     max_pool_grad, max_pool_pick, pool2d,
 )
 from .copies import (
-    chunk, diagonal, eye, flip, full, linspace, meshgrid, move_axis, ones, repeat, roll, stack,
-    swap_axes, tile, tril, triu, unstack, zeros,
+    chunk, diag_embed, diagonal, eye, flip, full, full_like, linspace, meshgrid, move_axis, ones,
+    repeat, roll, stack, swap_axes, tile, tril, triu, unstack, zeros,
 )
 from .detection import (
     box_overlaps, decode_boxes, detect_objects, encode_boxes, match_boxes, multibox_loss,
     non_max_suppression, prior_boxes,
 )
-from .draws import categorical, exponential_random, multinomial, permutation, randint
+from .distance import cdist, cosine_similarity
+from .draws import (
+    categorical, exponential_random, gumbel_softmax, multinomial, permutation, randint,
+)
 from .gather import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
 from .getitem import index_add, index_update, scatter_nd
 from .image import fold, im2col, interpolate, roi_max_pool, unfold
@@ -43,7 +46,7 @@ from .math import (
     minimum, mod, mul, neg, pow, reciprocal, round, rsqrt, sign, sin, sinh, sqrt, square, sub, tan,
     trunc, where,
 )
-from .matrix import det, einsum, matmul
+from .matrix import cross, det, einsum, matmul
 from .metric_loss import contrastive_loss, cosine_embedding_loss, margin_ranking_loss, triplet_loss
 from .mode import clip_gradient, mode_switch, scale_gradient, stop_gradient, straight_through
 from .norm import (
@@ -52,6 +55,7 @@ from .norm import (
 from .ode import odeint
 from .order import arg_min, argsort, sort, top_k, unique
 from .pool import adaptive_avg_pool, adaptive_max_pool, global_avg_pool, global_max_pool
+from .quantile import histogram, median, quantile, searchsorted
 from .random import bernoulli, dropout, gaussian_random, stochastic_depth, uniform_random
 from .ranking import lambda_rank, ndcg, sequence_ranks
 from .ranks import sum_over_ranks
@@ -82,6 +86,7 @@ from .shape import (
 )
 from .signal import dft
 from .sparse import SparseRows
+from .special import digamma, erfinv, lgamma, logaddexp, nan_to_num, xlogy
 from .statistics import count_nonzero, cum_prod, logsumexp, norm, reduce_all, reduce_any, std, var
 from .structured import crf_decode, crf_loss, ctc_loss
 from .target_loss import (

@@ -7,14 +7,15 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..graph.checks import axis_of, whole
-from ..graph.errors import ShapeError
-from ..graph.node import apply
+from ..graph.errors import DTypeError, ShapeError
+from ..graph.node import apply, refined
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
 from .gather import gather
-from .math import cast, maximum, mod
+from .math import cast, equal, maximum, mod, where
 from .reduce import Axes
 from .shape import (
+    arange,
     axes_of,
     concat,
     expand,
@@ -289,24 +290,60 @@ def tril(x: Operand, k: int = 0) -> Variable:
 
 
 @op
-def diagonal(x: Operand) -> Variable:
-    """Diagonals of the matrices [..., n, n], of a known n: [..., n].
+def diagonal(x: Operand, k: int = 0) -> Variable:
+    """Diagonals of the matrices [..., n, m], of known n and m: [..., d].
 
     Args:
-        x: of any dtype, [..., n, n].
+        x: of any dtype, [..., n, m].
+        k: which diagonal, above the main one, or below if it is negative.
 
     Returns:
-        [..., n].
+        [..., d].
 
     Raises:
-        ShapeError: the matrices are not square, or n is not known.
+        ShapeError: x are no matrices, or n or m is not known.
     """
     x = constant(x)
-    n = x.dims[-1] if x.rank > 1 else None
-    if not isinstance(n, int) or x.dims[-2] != n:
-        raise ShapeError(f"takes square matrices of a known size, not {describe(x)}")
-    flat = reshape(x, [*[0] * (x.rank - 2), n * n]) if x.rank > 2 else reshape(x, [n * n])
-    return gather(flat, np.arange(n) * (n + 1), -1)
+    n, m = x.dims[-2:] if x.rank > 1 else (None, None)
+    if not isinstance(n, int) or not isinstance(m, int):
+        raise ShapeError(f"takes matrices of known sizes, not {describe(x)}")
+    flat = reshape(x, [*[0] * (x.rank - 2), n * m]) if x.rank > 2 else reshape(x, [n * m])
+    count = max(0, min(n + min(k, 0), m - max(k, 0)))
+    return gather(flat, max(k, -k * m) + np.arange(count) * (m + 1), -1)
+
+
+@op
+def diag_embed(x: Operand, k: int = 0) -> Variable:
+    """Matrices [..., n, n] with the vectors [..., n] on their diagonals, and zeros elsewhere.
+
+    Args:
+        x: numbers or bools [..., n].
+        k: which diagonal, above the main one, or below if it is negative; n grows by its distance.
+
+    Returns:
+        [..., n + |k|, n + |k|], of the dtype of x.
+
+    Raises:
+        DTypeError: x is text.
+        ShapeError: x has no axis.
+    """
+    x = constant(x)
+    if not x.rank:
+        raise ShapeError(f"takes vectors [..., n], not {describe(x)}")
+    if x.dtype.kind not in "biuf":
+        raise DTypeError(f"takes numbers or bools, not {describe(x)}")
+    zero = constant(np.zeros((), x.dtype), x.dtype)
+    beside = [*x.dims[:-1], abs(k)]
+    if k and all_known(beside):
+        more = constant(np.zeros(beside, x.dtype), x.dtype)
+    elif k:
+        more = expand(zero, concat([slice(shape_of(x), [0], [-1]), whole([abs(k)])]))
+    longer = concat([x, more], -1) if k else x
+    size = longer.dims[-1] if isinstance(longer.dims[-1], int) else size_of(longer, -1)
+    places = arange(size)
+    on_diagonal = equal(unsqueeze(places, 1) + k, places)
+    # x[i] stands in row i of the diagonals above, and in column i of those below
+    return where(on_diagonal, unsqueeze(longer, -1 if k >= 0 else -2), zero)
 
 
 @op
@@ -409,6 +446,28 @@ def full(shape: TargetShape, value: Operand, dtype: DTypeLike = "float32") -> Va
         ShapeError: the shape is no vector.
     """
     return expand(constant(value, dtype), shape)
+
+
+@op
+def full_like(x: Operand, value: Operand, dtype: DTypeLike | None = None) -> Variable:
+    """One value in the run-time shape of x.
+
+    Args:
+        x: of any dtype and shape.
+        value: one number, bool or text.
+        dtype: that of x by default.
+
+    Returns:
+        Of the shape of x, and of its dtype if none is given.
+
+    Raises:
+        ShapeError: the value has several elements.
+    """
+    x = constant(x)
+    value = constant(value, x.dtype if dtype is None else dtype)
+    if value.dims not in ((), (1,)):
+        raise ShapeError(f"one value, not {describe(value)}")
+    return refined(expand(value, whole(x.dims) if x.is_static else shape_of(x)), x.dims)
 
 
 @op

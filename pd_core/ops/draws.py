@@ -3,16 +3,19 @@
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..graph.checks import whole
+from ..graph.checks import axis_of, whole
 from ..graph.errors import DTypeError, ShapeError
 from ..graph.node import refined
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
+from .copies import move_axis
+from .gather import one_hot
+from .mode import straight_through
 from .order import top_k
 from .random import uniform_random
-from .reduce import arg_max, cum_sum, reduce_sum
-from .shape import concat, reshape, shape_of, slice, unsqueeze
+from .reduce import arg_max, cum_sum, reduce_sum, softmax
+from .shape import concat, reshape, shape_of, size_of, slice, unsqueeze
 from .sizes import TargetShape
 
 _NUMBERS = 2**24  # that a uniform draw can be
@@ -77,6 +80,40 @@ def categorical(logits: Operand) -> Variable:
     """
     logits = _floats(logits)
     return arg_max(logits + _gumbel(logits), -1)
+
+
+@op
+def gumbel_softmax(
+    logits: Operand, tau: float = 1.0, *, hard: bool = False, axis: int = -1
+) -> Variable:
+    """Draw from softmax(logits) along an axis, relaxed to have a gradient (Jang et al. 2017).
+
+    It is softmax((logits + Gumbel noise) / tau), the nearer to one class the smaller tau is. With
+    `hard` the value is one-hot, and the gradient that of the relaxed one.
+
+    Args:
+        logits: floats of any shape.
+        tau: the temperature, above 0.
+
+    Returns:
+        Of the shape and dtype of the logits.
+
+    Raises:
+        DTypeError: the logits are no floats.
+        ShapeError: they have no such axis.
+        ValueError: tau is not above 0.
+    """
+    x: Variable = _floats(logits)
+    axis = axis_of(x, axis)
+    if not tau > 0:
+        raise ValueError(f"gumbel_softmax: tau is above 0, not {tau}")
+    y = softmax((x + _gumbel(x)) * (1.0 / tau), axis)
+    if not hard:
+        return y
+    classes = x.dims[axis]
+    chosen = one_hot(arg_max(y, axis), classes if isinstance(classes, int) else size_of(y, axis))
+    chosen = m.cast(move_axis(chosen, -1, axis), y.dtype)
+    return straight_through(refined(chosen, y.dims), y)
 
 
 @op
@@ -146,8 +183,9 @@ def permutation(count: Operand) -> Variable:
 
 def _gumbel(x):
     """Draw Gumbel noise in the shape of x, -ln(-ln u)."""
-    u = uniform_random(list(x.dims) if x.is_static else shape_of(x), dtype=x.dtype)
-    return refined(-m.log(-m.log(u)), x.dims)
+    wide = x.dtype if x.dtype.itemsize > 2 else np.float32  # in 16 bits some draws would be 1
+    u = uniform_random(list(x.dims) if x.is_static else shape_of(x), dtype=wide)
+    return refined(m.cast(-m.log(-m.log(u)), x.dtype), x.dims)
 
 
 def _floats(x):

@@ -65,7 +65,7 @@ def log1p(x: Operand) -> Variable:
     rounded = total - 1.0  # what was added to 1; x / rounded undoes the rounding
     lost = equal(rounded, 0.0)
     near = where(lost, x, log(total) * (x / where(lost, 1.0, rounded)))
-    return _differentiated_as(log(total), where(abs(x) < 1.0, near, log(total)))
+    return differentiated_as(log(total), where(abs(x) < 1.0, near, log(total)))
 
 
 @op
@@ -73,10 +73,10 @@ def expm1(x: Operand) -> Variable:
     """e^x - 1, with all digits near x = 0 too."""
     x = constant(x)
     power = exp(x)
-    return _differentiated_as(power - 1.0, (power + 1.0) * apply("Tanh", x * 0.5))
+    return differentiated_as(power - 1.0, (power + 1.0) * apply("Tanh", x * 0.5))
 
 
-def _differentiated_as(formula, value):
+def differentiated_as(formula: Variable, value: Variable) -> Variable:
     """Return a value that is more accurate than a formula, which has the simpler derivative."""
     types = [(value.dims, value.dtype)]
     return composite("StraightThrough", value, formula, types=types)

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from ..graph.checks import axis_of, numbers
 from ..graph.errors import ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
+from .gather import gather
 from .math import cast
 from .promotion import match_dtypes
 
@@ -45,6 +47,30 @@ def det(x: Operand) -> Variable:
         ShapeError: the matrices are not square.
     """
     return apply("Det", x)
+
+
+@op
+def cross(a: Operand, b: Operand, axis: int = -1) -> Variable:
+    """Cross product of vectors of 3 elements along an axis, broadcast.
+
+    Args:
+        a: numbers [..., 3].
+        b: numbers [..., 3] of the same dtype and rank.
+        axis: the axis of the vectors.
+
+    Returns:
+        [..., 3], of the dtype of a.
+
+    Raises:
+        DTypeError: an operand is bool or text, or the dtypes differ.
+        ShapeError: the axis has not 3 elements, or the operands do not broadcast.
+    """
+    a, b = (numbers(v) for v in match_dtypes(a, b))
+    for v in (a, b):
+        if v.dims[axis_of(v, axis)] != 3:
+            raise ShapeError(f"takes vectors of 3 elements along axis {axis}, not {describe(v)}")
+    (a1, a2), (b1, b2) = ([gather(v, k, axis) for k in ([1, 2, 0], [2, 0, 1])] for v in (a, b))
+    return a1 * b2 - a2 * b1
 
 
 @op

@@ -118,3 +118,11 @@ def test_exported_steps_do_not_hold_the_operator():
     step = pd.AdamOptimizer(0.01, regularizer=pd.L2(0.1)).minimize(pd.reduce_sum(w * w))
     graph = program.build([a.value for a in step.assignments], [], [], False, {})
     assert {node.domain for node in ancestors(graph.outputs)} == {""}
+
+
+def test_sums_of_no_elements():
+    """The kernel refuses vectors without elements, which the sum of two operators takes."""
+    x, y, c = pd.Variable([0]), pd.Variable([0]), pd.Variable([])
+    feeds = {x: np.ones(0), y: np.ones(0), c: 2.0}
+    assert pd.eval(x + c * y, feeds=feeds).shape == (0,)
+    assert operators([x + c * y], feeds)[KERNEL] == 0

@@ -6,6 +6,7 @@ from . import (
     cells,
     conv,
     copies,
+    distance,
     gather,
     image,
     loss,
@@ -15,6 +16,7 @@ from . import (
     norm,
     order,
     pool,
+    quantile,
     random,
     reduce,
     segment,
@@ -22,12 +24,14 @@ from . import (
     sequence_parts,
     shape,
     signal,
+    special,
     statistics,
     structured,
 )
 
 FAMILIES = (
     *(math, activation, matrix, shape, copies, gather, order, reduce, statistics),
+    *(quantile, special, distance),
     *(segment, conv, pool, image, norm, loss, random, mode, signal),
     *(sequence, sequence_parts, cells, attention, structured),
 )

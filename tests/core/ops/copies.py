@@ -14,6 +14,14 @@ def _flip(x, axis=None):
     return np.flip(x, tuple(axis) if isinstance(axis, list) else axis)
 
 
+def _diagonal(x, k=0):
+    return np.diagonal(x, k)
+
+
+def _diag_embed(x, k=0):
+    return np.stack([np.diag(row, k) for row in x])
+
+
 CASES = [
     case("Tile", lambda x: ops.tile(x, [2, 3]), lambda x: np.tile(x, [2, 3]), X),
     case("Tile", lambda x: ops.tile(x, 2), lambda x: np.tile(x, 2), X, label="the last axis"),
@@ -81,6 +89,14 @@ CASES = [
         [normal(2, 3, 3)],
     ),
     case("diagonal", ops.diagonal, np.diagonal, [normal(3, 3)], batch=()),
+    *(
+        case(
+            "diagonal", ops.diagonal, lambda x, k: np.diagonal(x, k), [normal(3, 4)], batch=(), k=k
+        )
+        for k in (1, -2)
+    ),
+    *(case("diag_embed", ops.diag_embed, _diag_embed, [normal(2, 3)], k=k) for k in (0, 2, -1)),
+    case("diag_embed", ops.diag_embed, np.diag, [whole(1, 9, 3)], k=1, smooth=False),
     case(
         "meshgrid",
         ops.meshgrid,
@@ -102,6 +118,7 @@ CASES = [
             ("eye", lambda x: x * ops.eye(3, 4), lambda x: x * np.eye(3, 4)),
             ("linspace", lambda x: x * ops.linspace(0, 3, 4), lambda x: x * np.linspace(0, 3, 4)),
             ("full", lambda x: x * ops.full([4], 2.5), lambda x: x * 2.5),
+            ("full_like", lambda x: ops.full_like(x, 3), lambda x: np.full_like(x, 3)),
             ("zeros", lambda x: x + ops.zeros([4]), lambda x: x),
             ("ones", lambda x: x + ops.ones([4]), lambda x: x + 1),
         )

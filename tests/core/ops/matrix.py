@@ -75,3 +75,14 @@ CASES = (
         ),
     ]
 )
+CASES += [
+    case("cross", ops.cross, np.cross, [normal(2, 3), normal(2, 3)], batch=(0, 1)),
+    case(
+        "cross",
+        lambda a, b: ops.cross(a, b, axis=0),
+        lambda a, b: np.cross(a, b, axis=0),
+        [normal(3, 2), normal(3, 2)],
+        batch=(),
+        label="axis",
+    ),
+]

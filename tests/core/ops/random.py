@@ -58,6 +58,11 @@ def _rows_kept(x, rate, mode="row"):
     return x * (stream("stochastic_depth_0", shape) < 1 - rate) / (1 - rate)
 
 
+def _softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
 CASES = [
     case(
         "uniform_random",
@@ -205,5 +210,21 @@ CASES = [
             smooth=False,
         )
         for label, count in {"5": lambda x: 5, "run-time": lambda x: ops.size_of(x, 0)}.items()
+    ),
+    case(
+        "gumbel_softmax",
+        lambda x: ops.gumbel_softmax(x, 0.5),
+        lambda x: _softmax((x + _gumbel(x.shape)) / 0.5),
+        [normal(3, 4)],
+        rtol=1e-4,
+    ),
+    case(
+        "gumbel_softmax",
+        lambda x: ops.gumbel_softmax(x, 2.0, hard=True, axis=0),
+        lambda x: np.eye(3)[(x + _gumbel(x.shape)).argmax(0)].T,
+        [normal(3, 4)],
+        batch=(),
+        label="hard",
+        smooth=False,
     ),
 ]
