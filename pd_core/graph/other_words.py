@@ -420,6 +420,17 @@ def place(cls: type, words: Mapping[str, str], settings: Iterable[str] = ()) -> 
     cls.__dir__ = _names_of  # type: ignore[assignment]
 
 
+def place_rare(cls: type, words: Mapping[str, str]) -> None:
+    """Let objects of a class tell our words for names so many that its `help` leaves them out."""
+
+    def absent(x: Any, name: str) -> Any:
+        if name in words and not hasattr(type(x), name):
+            raise MissingName(type(x).__name__, name, words[name])
+        return object.__getattribute__(x, name)  # the error once more, of a property for example
+
+    cls.__getattr__ = absent  # type: ignore[attr-defined]
+
+
 def _names_of(x: object) -> list[str]:
     """Return the names for `dir`, without those of other frameworks."""
     return [n for n in object.__dir__(x) if not isinstance(getattr(type(x), n, None), Elsewhere)]

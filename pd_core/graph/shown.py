@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from .method import provide, provided
-from .other_words import VARIABLE, place
+from .other_words import VARIABLE, place, place_rare
 from .site import site_text
 from .tensor_words import METHODS
 from .variable import Variable, describe
@@ -119,4 +119,5 @@ def _variable_html(v: Variable) -> str:
 
 
 provide(html=_variable_html)
-place(Variable, METHODS | VARIABLE, settings=("requires_grad",))
+place(Variable, VARIABLE, settings=("requires_grad",))
+place_rare(Variable, METHODS)
