@@ -6,6 +6,7 @@ What is made once and kept is beside the way: the program, initial values, and t
 bound. So is the walk through a graph that was recorded inside `pd.guard()`.
 """
 
+import gc
 import itertools
 import sys
 from pathlib import Path
@@ -68,11 +69,13 @@ class Walk:
 def walk_of(function, begin=None):
     """The walk of a feed in a function."""
     walk = Walk(begin)
+    gc.disable()  # a collection in between would be stops of what other tests have left
     sys.setprofile(walk)
     try:
         function()
     finally:
         sys.setprofile(None)
+        gc.enable()
     assert walk.is_there
     return walk
 
