@@ -1,5 +1,6 @@
 """Details of trainers, parameters and feeders that scripts of 2017 met, with numbers by hand."""
 
+import gc
 import io
 import sys
 
@@ -183,11 +184,13 @@ def calls_of_python(trainer, batches):
             sys.setprofile(profile)
 
     trainer._step.session.eval = step
+    gc.disable()  # what a collection frees calls functions, too
     sys.setprofile(profile)
     try:
         trainer.train(lambda: (batch for batch in batches), event_handler=lambda event: None)
     finally:
         sys.setprofile(before)
+        gc.enable()
         del trainer._step.session.eval
     return count
 
