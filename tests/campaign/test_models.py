@@ -15,7 +15,8 @@ from .plan import BAD
 
 @pytest.mark.parametrize("seed", thinned(range(150), 11))
 def test_a_random_model(seed):
-    assert [found for found in outcomes(seed) if found[0] in BAD] == []
+    # a machine may be busy
+    assert [found for found in outcomes(seed, seconds=0) if found[0] in BAD] == []
 
 
 def test_a_seed_is_a_model():
