@@ -116,6 +116,11 @@ CASES = [
         case(name, function, reference, X, smooth=False, label="factor")
         for name, function, reference in (
             ("eye", lambda x: x * ops.eye(3, 4), lambda x: x * np.eye(3, 4)),
+            (
+                "eye, of run-time sizes",
+                lambda x: x * ops.eye(ops.size_of(x, 0), 4),
+                lambda x: x * np.eye(3, 4),
+            ),
             ("linspace", lambda x: x * ops.linspace(0, 3, 4), lambda x: x * np.linspace(0, 3, 4)),
             ("full", lambda x: x * ops.full([4], 2.5), lambda x: x * 2.5),
             ("full_like", lambda x: ops.full_like(x, 3), lambda x: np.full_like(x, 3)),
