@@ -15,7 +15,7 @@ from ..graph.variable import Dim, Inputs, OutputType, Variable, format_dims
 
 # by line, rank and dtype: of each axis its size, None if it differs; and the types by shape
 _sizes: dict[tuple, tuple[list, dict[tuple, dict[str, Any]]]] = {}
-_resolutions: dict[tuple, list[OutputType]] = {}
+_resolutions: dict[tuple, Sequence[OutputType]] = {}
 _LIMIT = 1 << 14
 _SHAPES = 1 << 8  # of a line
 
@@ -87,28 +87,20 @@ class _Built(NamedTuple):
 def _resolved(call: Call, types: Sequence[OutputType]) -> Sequence[OutputType]:
     """Types with names of known number for the sizes that follow from those of the inputs."""
     key = (call.kind, *[None if x is None else _type_key(x) for x in call.inputs])
-    resolved = _resolutions.get(key)
-    if resolved is None:
+    concrete = _resolutions.get(key)
+    if concrete is None:
         inputs = tuple([None if x is None else _with_numbers(x) for x in call.inputs])
         try:
             concrete = infer(replaced_inputs(call, inputs), len(types))
         except (GraphError, InferenceError):
             return types
-        resolved = [
-            (
-                tuple(
-                    [
-                        _named(key, d, n, k, axis)
-                        for axis, (d, n) in enumerate(zip(dims, ns, strict=True))
-                    ]
-                ),
-                t,
-            )
-            for k, ((dims, t), (ns, _)) in enumerate(zip(types, concrete, strict=True))
-        ]
         if len(_resolutions) >= _LIMIT:
             _resolutions.clear()
-        _resolutions[key] = resolved
+        _resolutions[key] = concrete
+    resolved = []
+    for k, ((dims, dtype), (numbers, _)) in enumerate(zip(types, concrete, strict=True)):
+        pairs = enumerate(zip(dims, numbers, strict=True))
+        resolved.append((tuple([_named(key, d, n, k, axis) for axis, (d, n) in pairs]), dtype))
     return resolved
 
 
@@ -127,3 +119,64 @@ def _named(key: tuple, d: Dim, number: Dim, k: int, axis: int) -> Dim:
     if type(d) is str and isinstance(number, int):
         return named_size((key, k, axis), number)
     return d
+
+
+# ---- integers that are sizes
+
+_SAME_NUMBERS = frozenset(("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
+_MOST = 64  # elements
+
+Sizes = Sequence[Dim | None]
+
+
+def sizes_within(call: Call, types: Sequence[OutputType]) -> tuple[Dim | None, ...] | None:
+    """Return the sizes of Variables that an integer or a vector consists of, a None for others.
+
+    What reads such a result may take its own sizes from them, so that they are a part of its type:
+    zeros of the shape of one Variable have other sizes than those of another's. None if it has
+    none of them.
+    """
+    dims, dtype = types[0]
+    if len(types) > 1 or dtype.kind not in "iu" or len(dims) > 1:
+        return None
+    inputs: Any = call.inputs
+    if call.op_type == "Shape":
+        bounds = (call.attributes.get(name) for name in ("start", "end"))
+        return inputs[0].dims[slice(*bounds)]
+    if not any(x is not None and len(_key(x)) == 3 and x.value is None for x in inputs):
+        return None
+    found: Sizes | None = None
+    if call.op_type in _SAME_NUMBERS:
+        found = _sizes_in(inputs[0])
+    elif call.op_type == "Concat":
+        parts = [_sizes_in(x) for x in inputs]
+        found = None if None in parts else [d for part in parts for d in part or ()]
+    elif call.op_type in ("Gather", "Slice"):
+        known, numbers = _sizes_in(inputs[0]), [None if x is None else x.value for x in inputs[1:]]
+        if known is not None and all(n is not None or x is None for n, x in zip(numbers, inputs[1:], strict=True)):
+            found = (_taken if call.op_type == "Gather" else _cut)(known, *numbers)
+    return None if found is None or all(d is None for d in found) else tuple(found)
+
+
+def _key(x: Variable) -> tuple:
+    return x.__dict__.get("type_key") or ()
+
+
+def _sizes_in(x: Variable) -> Sizes | None:
+    """The sizes in an operand; None if their number is not known, or large."""
+    if x.value is not None:
+        return x.value.reshape(-1).tolist() if x.value.size <= _MOST else None
+    key, count = _key(x), 1 if not x.dims else x.dims[0]
+    if len(key) == 3:
+        return list(key[2])
+    return [None] * count if isinstance(count, int) and count <= _MOST else None
+
+
+def _taken(sizes: Sizes, index: np.ndarray) -> Sizes | None:
+    places = index.reshape(-1).tolist()
+    return [sizes[k] for k in places] if all(-len(sizes) <= k < len(sizes) for k in places) else None
+
+
+def _cut(sizes: Sizes, first: Any, end: Any, axes: Any = None, steps: Any = None) -> Sizes | None:
+    step = 1 if steps is None else int(steps[0])
+    return sizes[int(first[0]) : int(end[0]) : step] if step > 0 else None

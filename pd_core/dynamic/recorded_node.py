@@ -43,15 +43,19 @@ def form(
     effects: tuple = (),
     visible: int | None = None,
     kind: int | None = None,
+    sizes: tuple | None = None,
 ) -> Form:
-    """Return the form of an operator; the arguments are those of Node."""
+    """Return the form of an operator; the arguments are those of Node.
+
+    `sizes` are those that its result consists of, see `named_sizes.sizes_within`.
+    """
     types = tuple(types)
     numbered = tuple([all(isinstance(d, int) for d in dims) for dims, _ in types])
     return Form(
         op_type,
         MappingProxyType(attributes) if attributes else _NOTHING,
         types,
-        tuple([(dtype.num, dims) for dims, dtype in types]),
+        tuple([(dtype.num, dims, *(() if sizes is None else (sizes,))) for dims, dtype in types]),
         numbered,
         numbered == (True,) and not domain and not blocks,
         domain,

@@ -20,7 +20,7 @@ from ..graph.variable import Inputs, Variable, constant
 from ..ops.mode import mode
 from ..run.exchange import draw_seed
 from ..run.session import Session
-from .named_sizes import checked_types, leaf_type, with_hash
+from .named_sizes import checked_types, leaf_type, sizes_within, with_hash
 from .placeholder import Placeholder
 from .recorded_call import RecordedCall, RecordedVariable
 from .recorded_node import Form, RecordedNode, form, type_key
@@ -371,7 +371,16 @@ class Recorder:
         key: tuple | None,
     ) -> Form:
         call, types = typed(op_type, inputs, outputs, known, opset, attributes, checked_types)
-        new = form(op_type, call.attributes, types, "", call.opset, visible=outputs, kind=call.kind)
+        new = form(
+            op_type,
+            call.attributes,
+            types,
+            "",
+            call.opset,
+            visible=outputs,
+            kind=call.kind,
+            sizes=sizes_within(call, types),
+        )
         # the type of a Reshape may depend on the node of its shape, and sizes without a number
         # have another name in every node
         numbered = all(type(d) is not str for dims, _ in types for d in dims)

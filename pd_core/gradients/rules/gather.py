@@ -4,7 +4,7 @@ from ... import ops
 from ...graph.node import Node, apply, refined
 from ...graph.variable import Variable
 from ..expression import expression
-from ..registry import Attributes, Gradients, gradient, reapply
+from ..registry import Attributes, Gradients, compared, gradient, reapply
 from .selection import flat_indices
 
 
@@ -71,9 +71,9 @@ def _other_factors(node, axis, read):
 
 def _extreme(node, dy, axis):
     """Shared evenly by the elements and values that are the extreme, as in torch.scatter_reduce."""
-    (x, index, values), y = node.inputs, node.outputs[0]
-    base = ops.cast(ops.equal(x, y), x.dtype)
-    hit = ops.cast(ops.equal(values, ops.gather_elements(y, index, axis)), x.dtype)
+    y, x, index, values = compared(node, node.inputs)
+    base = ops.cast(ops.equal(x, y), dy.dtype)
+    hit = ops.cast(ops.equal(values, ops.gather_elements(y, index, axis)), dy.dtype)
     share = dy / ops.scatter_add(base, index, hit, axis)
     return [base * share, None, lambda: hit * ops.gather_elements(share, index, axis)]
 

@@ -8,7 +8,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node
 from ...graph.variable import Inputs, Variable, constant
-from ..registry import Gradients, elementwise, gradient, unbroadcast
+from ..registry import Gradients, compared, elementwise, gradient, unbroadcast
 
 # fmt: off
 elementwise("Neg",        lambda x, y, dy: -dy)
@@ -110,13 +110,13 @@ def extreme(node: Node, dy: Variable) -> Gradients:
 
     Where the result is NaN, each of them gets all of it, as there.
     """
-    y = node.outputs[0]
     if len(node.inputs) == 1:
         return [dy]
+    (y, *inputs) = compared(node, node.inputs)
     beaten = ops.less_than if node.op_type == "Max" else ops.greater_than
-    equal = [ops.cast(ops.equal(x, y), dy.dtype) for x in node.inputs]
+    equal = [ops.cast(ops.equal(x, y), dy.dtype) for x in inputs]
     share = dy / ops.maximum(functools.reduce(ops.add, equal), 1.0)
-    hits = [ops.cast(ops.logical_not(beaten(x, y)), dy.dtype) for x in node.inputs]
+    hits = [ops.cast(ops.logical_not(beaten(x, y)), dy.dtype) for x in inputs]
     return [
         lambda x=x, hit=hit: unbroadcast(hit * share, x)
         for x, hit in zip(node.inputs, hits, strict=True)

@@ -10,7 +10,7 @@ from ...graph.node import Node
 from ...graph.variable import Variable
 from ...ops.math import quotient
 from ...ops.shape import product_of_sizes
-from ..registry import Gradients, gradient, reapply
+from ..registry import Gradients, compared, gradient, reapply
 
 
 def _axes(node):
@@ -82,8 +82,8 @@ def _product_of_sizes(x, axes, rank):
 @gradient("ReduceMax", "ReduceMin")
 def reduce_extreme(node: Node, dy: Variable) -> Gradients:
     """Shared evenly by the elements that equal the extreme, as in torch.amax."""
-    x, y = node.inputs[0], node.outputs[0]
-    hits = ops.cast(ops.equal(x, _unreduced(node, y)), x.dtype)
+    y, x, *_ = compared(node, node.inputs)
+    hits = ops.cast(ops.equal(x, _unreduced(node, y)), dy.dtype)
     return _partials(node, hits * _unreduced(node, dy / _summed(node, hits)))
 
 
