@@ -153,7 +153,9 @@ def sizes_within(call: Call, types: Sequence[OutputType]) -> tuple[Dim | None, .
         found = None if None in parts else [d for part in parts for d in part or ()]
     elif call.op_type in ("Gather", "Slice"):
         known, numbers = _sizes_in(inputs[0]), [None if x is None else x.value for x in inputs[1:]]
-        if known is not None and all(n is not None or x is None for n, x in zip(numbers, inputs[1:], strict=True)):
+        if known is not None and all(
+            n is not None or x is None for n, x in zip(numbers, inputs[1:], strict=True)
+        ):
             found = (_taken if call.op_type == "Gather" else _cut)(known, *numbers)
     return None if found is None or all(d is None for d in found) else tuple(found)
 
@@ -174,7 +176,9 @@ def _sizes_in(x: Variable) -> Sizes | None:
 
 def _taken(sizes: Sizes, index: np.ndarray) -> Sizes | None:
     places = index.reshape(-1).tolist()
-    return [sizes[k] for k in places] if all(-len(sizes) <= k < len(sizes) for k in places) else None
+    return (
+        [sizes[k] for k in places] if all(-len(sizes) <= k < len(sizes) for k in places) else None
+    )
 
 
 def _cut(sizes: Sizes, first: Any, end: Any, axes: Any = None, steps: Any = None) -> Sizes | None:

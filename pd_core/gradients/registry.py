@@ -200,6 +200,8 @@ def compared(node: Node, inputs: Sequence[Any]) -> list[Any]:
     """
     if not any(x is not None and x.dtype == np.float16 for x in inputs):
         return [node.outputs[0], *inputs]
-    wide = [ops.cast(x, np.float32) if x is not None and x.dtype == np.float16 else x for x in inputs]
+    wide = [
+        ops.cast(x, np.float32) if x is not None and x.dtype == np.float16 else x for x in inputs
+    ]
     dims = node.outputs[0].dims
     return [reapply(node, *wide, known=dims), *wide]

@@ -12,9 +12,18 @@ import numpy as np
 from ..graph.broadcast import broadcast_dims
 from ..graph.checks import axis_of, differ, whole
 from ..graph.errors import DTypeError, GraphError, ShapeError
-from ..graph.node import apply
+from ..graph.node import apply, refined
 from ..graph.op import op
-from ..graph.variable import MaybeNone, Operand, Variable, constant, describe, fresh_dim
+from ..graph.recording import as_number
+from ..graph.variable import (
+    MaybeNone,
+    Operand,
+    Variable,
+    constant,
+    describe,
+    fresh_dim,
+    open_dim,
+)
 from .math import cast, less_than, logical_and, minimum, where
 from .sizes import TargetShape, shape_operand
 
@@ -430,7 +439,37 @@ def slice(
     bounds = [v if v is None else _at_least_one(v) for v in given]
     if steps is not None:
         bounds[1] = _ends(x, *bounds)
-    return apply("Slice", x, *bounds)
+    y = apply("Slice", x, *bounds)
+    single = [a for a in _single(*bounds) if -x.rank <= a < x.rank and as_number(y.dims[a]) is None]
+    if not single:
+        return y
+    dims = list(y.dims)
+    for a in single:
+        dims[a] = open_dim()
+    return refined(y, dims)
+
+
+def _single(starts, ends, axes, steps):
+    """Return the axes of which a slice takes at most one element, such as x[:1] and x[-1:].
+
+    A run-time size of that is no name like others: it is 1, and broadcasts.
+    """
+    if any(v is not None and v.value is None for v in (starts, ends, axes, steps)):
+        return []
+    count = starts.value.size
+    axes = range(count) if axes is None else axes.value.tolist()
+    steps = [1] * count if steps is None else steps.value.tolist()
+    bounds = zip(axes, starts.value.tolist(), ends.value.tolist(), steps, strict=True)
+    found = []
+    for a, first, end, step in bounds:
+        from_end = first < 0
+        if from_end and end >= np.iinfo(np.int32).max:
+            end = 0  # counted from the end of the axis
+        elif from_end != (end < 0):
+            continue
+        if 0 < end - first <= step:
+            found.append(a)
+    return found
 
 
 def _ends(x, starts, ends, axes, steps):

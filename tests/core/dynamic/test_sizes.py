@@ -167,3 +167,38 @@ def test_equal_by_coincidence_is_not_equal_for_good():
             else:
                 with pytest.raises(pd.ShapeError):
                     x + y
+
+
+# what has the sizes of another Variable, of which its operands do not tell: with the shape [n, 4]
+OF_SHAPES = {
+    "zeros": lambda x, b: pd.zeros([pd.shape_of(x)[0], 4]),
+    "zeros of a shape": lambda x, b: pd.zeros(pd.shape_of(x)),
+    "zeros of size_of": lambda x, b: pd.zeros([pd.size_of(x, 0), 4]),
+    "parts of shapes": lambda x, b: pd.zeros(pd.concat([pd.shape_of(x)[:1], [4]], 0)),
+    "computed": lambda x, b: pd.zeros([pd.shape_of(x)[0] * 2 // 2, 4]),
+    "int32": lambda x, b: pd.zeros([pd.cast(pd.shape_of(x)[0], "int32"), 4]),
+    "expand": lambda x, b: pd.expand(b, [pd.shape_of(x)[0], 4]),
+    "expand to a shape": lambda x, b: pd.expand(b, pd.shape_of(x)),
+    "tile": lambda x, b: pd.tile(b, [pd.shape_of(x)[0], 1]),
+    "eye": lambda x, b: pd.eye(pd.shape_of(x)[0], 4),
+    "one size": lambda x, b: pd.eye(pd.shape_of(x)[0]) @ x,
+    "reshape": lambda x, b: pd.reshape(pd.ones([1, 60]), [pd.shape_of(x)[0], -1])[:, :4],
+    "pad": lambda x, b: pd.pad(b, [0, 0], [pd.shape_of(x)[0] - 1, 0]),
+}
+
+
+@pytest.mark.parametrize("name", OF_SHAPES)
+def test_sizes_are_those_of_this_call(name):
+    b = pd.Variable(data=np.ones((1, 4), f32))
+    slot = pd.Variable(shape=[None, 4])
+    result = OF_SHAPES[name](slot, b)
+    with pd.guard():
+        for n in (3, 2, 5, 1, 6):
+            array = np.full((n, 4), 2, f32)
+            x = pd.to_variable(array)
+            y = OF_SHAPES[name](x, b)
+            total = y + x
+            assert y.shape == total.shape == (n, 4)
+            wanted = pd.eval([result], {slot: array})[0]
+            assert np.array_equal(y.numpy(), wanted)
+            assert np.array_equal(total.numpy(), wanted + 2)

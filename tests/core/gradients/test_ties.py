@@ -150,3 +150,31 @@ def test_a_constant_exponent_costs_nothing_more():
     x = pd.Variable([3])
     (found,) = pd.gradients(x**3.0, [x])
     assert [n.op_type for n in pd.subgraph(found)].count("Where") == 0
+
+
+# ---- float16, which a device computes in float32 and rounds what is an output alone
+
+HALF = np.random.default_rng(0).standard_normal((4, 8)).astype("float16")
+OF_HALF = {
+    "max": lambda x: pd.reduce_max(x * 1.7 + 0.1, 1),
+    "min": lambda x: pd.reduce_min(x * 1.7 + 0.1, 1, keep_dim=True),
+    "max of all": lambda x: pd.reduce_max(pd.tanh(x)),
+    "norm": lambda x: pd.norm(x - 0.3, np.inf, 1),
+    "maximum": lambda x: pd.maximum(x * 1.7, x * -0.3 + 0.1),
+    "minimum": lambda x: pd.minimum(x * 1.7, x * -0.3 + 0.1),
+    "segments": lambda x: pd.segment_max(x * 1.7, np.array([0, 0, 1, 1]), 2),
+    "edges": lambda x: pd.histogram(x * 1.7, 4)[1],
+}
+
+
+@pytest.mark.parametrize("name", OF_HALF)
+def test_computed_numbers_of_float16(name):
+    found = []
+    for dtype in ("float16", "float32"):
+        x = pd.Variable(shape=[None, 8], dtype=dtype)
+        y = OF_HALF[name](x)
+        (slope,) = pd.gradients(pd.reduce_sum(pd.square(pd.cast(y, "float32") + 1.0)), [x])
+        found.append(pd.eval([y, slope], {x: HALF.astype(dtype)}))
+    for half, single in zip(*found, strict=True):
+        assert half.dtype == np.float16
+        np.testing.assert_allclose(half, single, rtol=0.02, atol=0.02)

@@ -3,10 +3,12 @@
 import itertools
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import parser
 
 import pd_core as pd
+from pd_core.graph.variable import is_open
 
 STEPS = (-3, -2, -1, 1, 2, 3)
 SIZES = range(4)
@@ -123,3 +125,46 @@ def test_an_imported_slice_has_the_bounds_of_onnx():
     (slope,) = pd.gradients(pd.reduce_sum(y * y), [v])
     got, dx = pd.eval([y, slope], {v: numbers(3)})
     assert got.tolist() == [1] and dx.tolist() == [2, 0, 0]
+
+
+# ---- slices of at most one element, of an axis whose size only runs know
+
+SINGLE = (np.s_[:1], np.s_[-1:], np.s_[1:2], np.s_[-2:-1], np.s_[0:9:9], np.s_[:, :1])
+
+
+@pytest.mark.parametrize("key", SINGLE, ids=str)
+def test_a_slice_of_one_element_broadcasts(key, tmp_path):
+    """Its gradient is summed over what it was broadcast to, and other sizes do not pass for its."""
+    x, w = pd.Variable([None, None, 4]), pd.Variable(data=np.eye(4, dtype="f") / 2)
+    part = x[key]
+    y = pd.tanh(x) * pd.tanh(part @ w)
+    targets = [y, *pd.gradients(pd.reduce_sum(y), [part, w])]
+    path = tmp_path / "model.onnx"
+    pd.export_onnx(path, [y], [x])
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for shape in ((3, 2, 4), (2, 5, 4), (2, 2, 4)):
+        array = np.random.default_rng(0).random(shape, np.float32)
+        got, of_part, of_w = pd.eval(targets, {x: array})
+        of_product = (np.tanh(array) * (1 - np.tanh(array[key] / 2) ** 2)).sum(
+            tuple(k for k in range(2) if array[key].shape[k] < shape[k]), keepdims=True
+        )
+        np.testing.assert_allclose(got, np.tanh(array) * np.tanh(array[key] / 2), rtol=1e-5)
+        np.testing.assert_allclose(of_part, of_product / 2, rtol=1e-5)
+        wanted = np.einsum("abi,abj->ij", array[key], of_product)
+        np.testing.assert_allclose(of_w, wanted, rtol=1e-4)
+        (exported,) = session.run(None, {session.get_inputs()[0].name: array})
+        np.testing.assert_allclose(exported, got, rtol=1e-6)
+
+
+def test_slices_that_may_take_more_have_names_of_their_own():
+    x = pd.Variable([None])
+    for key in (
+        np.s_[:2],
+        np.s_[-2:],
+        np.s_[1:],
+        np.s_[:-1],
+        np.s_[-1:1],
+        np.s_[1:-1],
+        np.s_[::-1],
+    ):
+        assert x[key].dims[0] != x.dims[0] and not is_open(x[key].dims[0])
