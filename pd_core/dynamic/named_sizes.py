@@ -174,7 +174,7 @@ def _sizes_in(x: Variable) -> Sizes | None:
     return [None] * count if isinstance(count, int) and count <= _MOST else None
 
 
-def _taken(sizes: Sizes, index: np.ndarray) -> Sizes | None:
+def _taken(sizes: Sizes, index: Any) -> Sizes | None:
     places = index.reshape(-1).tolist()
     return (
         [sizes[k] for k in places] if all(-len(sizes) <= k < len(sizes) for k in places) else None

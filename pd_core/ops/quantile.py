@@ -181,6 +181,9 @@ def histogram(
     """
     whole = _numbers(x)
     x = reshape(fractions(whole), [-1])
+    dtype = x.dtype
+    if dtype == np.float16:  # rounded edges would leave out the elements that they are
+        x = m.cast(x, np.float32)
     edges = _edges(x, bins, low, high)
     count = edges.dims[0]
     if edges.rank != 1 or not isinstance(count, int) or count < 2:
@@ -197,7 +200,7 @@ def histogram(
             raise ShapeError(f"weights {describe(weights)} of {describe(whole)}")
         weights = reshape(weights, [-1])
     sums = segment_sum(weights, m.where(counted, bin_of, bins), bins + 1)
-    return slice(sums, [0], [bins]), edges
+    return slice(sums, [0], [bins]), m.cast(edges, dtype)
 
 
 def _edges(x, bins, low, high):

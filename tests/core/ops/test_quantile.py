@@ -119,6 +119,14 @@ def test_histograms_are_those_of_numpy(rng):
     assert counts.eval().tolist() == [0, 2]
 
 
+def test_a_histogram_of_computed_numbers_of_float16_counts_the_edges(rng):
+    for _ in range(4):
+        array = rng.standard_normal(20).astype("float16")
+        x, feeds = open_slot(array)
+        counts, edges = pd.eval(list(pd.histogram(x * 1.7, 4)), feeds)
+        assert counts.sum() == 20 and edges.dtype == np.float16
+
+
 def test_gradient_of_weights_of_a_histogram():
     """That of each element is what its bin gets; NaN and what is outside gets none."""
     w = pd.Variable(data=np.ones(4, np.float32))
