@@ -7,7 +7,7 @@ pd_v2.python2.shims, whose name starts with _py2_. Every node keeps its location
 import ast
 import copy
 
-from pd_v2.python2 import comprehensions
+from pd_v2.python2 import comprehensions, unqualified
 from pd_v2.python2.fixers.target_names import target_of_name
 from pd_v2.python2.shims.attributes import ATTRIBUTES
 
@@ -46,15 +46,19 @@ def convert_semantics(tree):
     """Rewrite the tree of a Python 2 module as that of an equivalent Python 3 module."""
     comprehensions.assign_variables(tree)
     errors = {node.name for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)}
-    transformer = _Transformer(future_features(tree), errors)
-    return ast.fix_missing_locations(transformer.visit(tree))
+    has_metaclass = any(_assigns(statement, _METACLASS) for statement in tree.body)
+    transformer = _Transformer(future_features(tree), errors, has_metaclass)
+    tree = transformer.visit(tree)
+    unqualified.keep_assignments(tree)
+    return ast.fix_missing_locations(tree)
 
 
 class _Transformer(ast.NodeTransformer):
-    def __init__(self, features, errors):
+    def __init__(self, features, errors, has_metaclass):
         self.true_division = "division" in features
         self.prints_by_statement = "print_function" not in features
         self.errors = errors  # names that `except` binds
+        self.has_metaclass = has_metaclass  # of the module's classes without bases
 
     def visit_Expr(self, node):
         """Split `print a, f()`, which printed a before it called f."""
@@ -200,6 +204,9 @@ class _Transformer(ast.NodeTransformer):
             for part in node.body
             if isinstance(part, ast.Assign) and _assigns(part, _METACLASS)
         ]
+        if self.has_metaclass and not node.bases and not node.keywords:
+            module_metaclass = ast.Name(_METACLASS, ast.Load())
+            node.keywords = [_at(node, ast.keyword("metaclass", module_metaclass))]
         node.body = [part for part in node.body if not _assigns(part, _METACLASS)] or [
             _at(node, ast.Pass())
         ]

@@ -60,6 +60,10 @@ def hash_fixed(value):
         return _hash_of_bytes(as_bytes(value))
     if type(value) is tuple:
         return _hash_of_tuple(value)
+    if type(value) is int:
+        return _hash_of_int(value)
+    if type(value) is float:
+        return _hash_of_float(value)
     return builtins.hash(value)
 
 
@@ -70,6 +74,30 @@ def _hash_of_bytes(data):
     for byte in bytes(data):
         result = (1000003 * result & _WORD) ^ byte
     return _signed(result ^ len(data))
+
+
+def _hash_of_int(number):
+    """Return an int of 64 bits itself; of a longer one, the sum of its rotated digits of 30 bits."""
+    if -(1 << 63) <= number < 1 << 63:
+        return _signed(number)
+    result, size = 0, abs(number)
+    for place in range((size.bit_length() - 1) // 30, -1, -1):
+        digit = size >> 30 * place & (1 << 30) - 1
+        result = (result << 30 | result >> 34) + digit & _WORD
+        result += result < digit
+    return _signed(-result if number < 0 else result)
+
+
+def _hash_of_float(number):
+    """Return the hash of an equal int; else of the mantissa's two parts of 31 bits, and exponent."""
+    if not math.isfinite(number):
+        return 0 if math.isnan(number) else int(math.copysign(314159, number))
+    if number.is_integer():
+        return _hash_of_int(int(number))
+    mantissa, exponent = math.frexp(number)
+    high = math.trunc(mantissa * 2.0**31)
+    low = math.trunc((mantissa * 2.0**31 - high) * 2.0**31)
+    return _signed(high + low + (exponent << 15))
 
 
 def _hash_of_tuple(values):

@@ -104,6 +104,10 @@ def _is_array(obj):
     return hasattr(obj, "tobytes")
 
 
+def _frombytes(obj):
+    return lambda string: obj.frombytes(text.as_bytes(string))
+
+
 def _is_error(obj):
     return isinstance(obj, BaseException)
 
@@ -166,7 +170,7 @@ ATTRIBUTES = {
     "join": _of_strings(text.join, "join"),
     "translate": _of_strings(_translate, "translate"),
     "tostring": _computed(lambda obj: lambda *order: text.Binary(obj.tobytes(*order)), _is_array),
-    "fromstring": _renamed("frombytes"),
+    "fromstring": _computed(_frombytes, lambda obj: hasattr(obj, "frombytes")),
     "unescape": _computed(lambda _: html.unescape, lambda obj: hasattr(obj, "handle_data")),
     "message": _computed(_message, _is_error),
     "func_name": _renamed("__name__"),

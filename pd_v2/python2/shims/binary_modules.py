@@ -88,6 +88,18 @@ def _struct(struct):
     return {"pack": pack, "unpack": unpack, "unpack_from": unpack_from}
 
 
+@overrides("array")
+def _array(module):
+    class array(module.array):
+        """An array whose initial bytes may be text."""
+
+        def __new__(cls, typecode, initializer=()):
+            is_text = isinstance(initializer, str) and typecode != "u"
+            return super().__new__(cls, typecode, as_bytes(initializer) if is_text else initializer)
+
+    return {"array": array, "ArrayType": array}
+
+
 @overrides("io")
 def _io(io):
     def open_text_or_bytes(file, mode="r", *args, **keywords):

@@ -1,6 +1,7 @@
 """Modules of the standard library whose names or functions have changed."""
 
 import functools
+import math
 import numbers
 import os
 import random
@@ -8,7 +9,7 @@ import sys
 
 from pd_v2.python2.shims.arithmetic import divide, hash_fixed
 from pd_v2.python2.shims.files import File
-from pd_v2.python2.shims.text import as_text, printed
+from pd_v2.python2.shims.text import as_text, printed, shown
 from pd_v2.python2.shims.types import is_numpy_int
 from pd_v2.python2.shims.views import overrides
 from pd_v2.reader import shuffling
@@ -147,7 +148,6 @@ def _string(string):
     names = (
         "capitalize", "center", "count", "expandtabs", "find", "index", "ljust", "lower", "lstrip",
         "replace", "rfind", "rindex", "rjust", "rstrip", "split", "strip", "swapcase", "upper",
-        "zfill",
     )
     # fmt: on
     return {name: method(name) for name in names} | {
@@ -161,6 +161,7 @@ def _string(string):
         "join": lambda words, separator=" ": separator.join(words),
         "joinfields": lambda words, separator=" ": separator.join(words),
         "splitfields": method("split"),
+        "zfill": lambda x, width: (x if isinstance(x, str | bytes) else shown(x)).zfill(width),
         "translate": lambda text, table, deleted="": "".join(
             c for c in text if c not in deleted
         ).translate(table or {}),
@@ -252,8 +253,24 @@ class _Random(random.Random):
     def sample(self, population, k):
         return super().sample(population if hasattr(population, "index") else list(population), k)
 
+    def choice(self, sequence):
+        return sequence[int(self.random() * len(sequence))]
+
+    def gammavariate(self, alpha, beta):
+        if alpha != 1:
+            return super().gammavariate(alpha, beta)
+        drawn = self.random()
+        while drawn <= 1e-7:
+            drawn = self.random()
+        return -math.log(drawn) * beta
+
     def _randbelow(self, count):
-        return int(self.random() * count)
+        if count < 1 << 53:
+            return int(self.random() * count)
+        bits = int(1.00001 + math.log(count - 1, 2))
+        while (drawn := self.getrandbits(bits)) >= count:
+            pass
+        return drawn
 
 
 class _SharedRandom(_Random):
@@ -290,7 +307,8 @@ def _random(_):
     generator = _SharedRandom()
     # fmt: off
     names = (
-        "choice", "randint", "random", "randrange", "sample", "seed", "shuffle", "uniform",
+        "betavariate", "choice", "gammavariate", "randint", "random", "randrange", "sample", "seed",
+        "shuffle", "uniform",
     )
     # fmt: on
     return {name: getattr(generator, name) for name in names} | {"Random": _Random}

@@ -6,6 +6,7 @@ binary file, `struct.pack`, a pickle) are a Binary: bytes that compare, hash and
 """
 
 import codecs
+import collections
 
 _LOSSLESS = ("utf-8", "surrogateescape")
 _BYTES_TO_BYTES = {"hex", "base64", "zlib", "bz2", "uu", "quopri"}
@@ -57,16 +58,27 @@ def _shown(value, around, text=None):
     if id(value) in around:
         return {list: "[...]", dict: "{...}"}.get(kind, "(...)")
     around |= {id(value)}
-    if kind is dict:
+    if kind in (dict, collections.defaultdict):
         pairs = ((_shown(k, around), _shown(v, around)) for k, v in value.items())
-        return "{" + ", ".join(f"{k}: {v}" for k, v in pairs) + "}"
+        shown_dict = "{" + ", ".join(f"{k}: {v}" for k, v in pairs) + "}"
+        if kind is dict:
+            return shown_dict
+        return f"defaultdict({_shown(value.default_factory, around)}, {shown_dict})"
+    if kind is collections.OrderedDict:
+        return f"OrderedDict({_shown(list(value.items()), around) if value else ''})"
+    if kind is collections.deque:
+        limit = "" if value.maxlen is None else f", maxlen={value.maxlen}"
+        return f"deque({_shown(list(value), around)}{limit})"
     elements = ", ".join(_shown(element, around) for element in value)
     if kind is tuple:
         return f"({elements},)" if len(value) == 1 else f"({elements})"
     return f"[{elements}]" if kind is list else f"{kind.__name__}([{elements}])"
 
 
-_SHOWN = (dict, frozenset, list, set, tuple)
+_SHOWN = (
+    *(dict, frozenset, list, set, tuple),
+    *(collections.OrderedDict, collections.defaultdict, collections.deque),
+)
 _DEFINED = 1 << 9  # Py_TPFLAGS_HEAPTYPE: by a class statement
 
 
