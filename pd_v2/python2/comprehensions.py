@@ -1,9 +1,9 @@
 """The variables of list comprehensions, which Python 2 assigned in the scope around them.
 
 `[f(x) for x in xs]` becomes `[f(x) for _py2_x in xs if [x := _py2_x]]` where x is read outside of
-the comprehension. In the body of a class, in another kind of comprehension that has the variable,
-and in the sequence that a comprehension goes over, Python has no such assignment: there the
-variable stays inside.
+the comprehension. In another kind of comprehension that has the variable, and in the sequence that
+a comprehension goes over, Python has no such assignment: there the variable stays inside. Those in
+the body of a class are loops (`class_bodies`).
 """
 
 import ast

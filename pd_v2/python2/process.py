@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import sys
 import types
+import warnings
 
 import numpy as np
 
@@ -24,13 +25,15 @@ _state = types.SimpleNamespace(
 def configure_for(program):
     """Set up the process for a Python 2 Program: how it prints numbers, reads lines, starts others.
 
-    And the files that its functions are given.
+    And the files that its functions are given, and its warnings.
     """
     if not program.is_python2:
         return
     from pd_v2.python2.shims.files import File  # the shims import this module
 
     given.wrap_by(File.wrap)
+    if not sys.warnoptions:  # what Python 3 has deprecated; Python 2.7 said nothing of its own
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
     np.set_printoptions(legacy="1.13")  # the format of arrays and scalars in 2017
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(newline="\n")  # no newline translation

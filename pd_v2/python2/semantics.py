@@ -7,9 +7,9 @@ pd_v2.python2.shims, whose name starts with _py2_. Every node keeps its location
 import ast
 import copy
 
-from pd_v2.python2 import comprehensions, unqualified
+from pd_v2.python2 import class_bodies, comprehensions, unqualified
 from pd_v2.python2.fixers.target_names import target_of_name
-from pd_v2.python2.shims.attributes import ATTRIBUTES
+from pd_v2.python2.shims.attributes import ASSIGNED, ATTRIBUTES
 
 _COMPARISONS = {ast.Lt: "less", ast.LtE: "at_most", ast.Gt: "more", ast.GtE: "at_least"}
 
@@ -44,6 +44,7 @@ def future_features(tree):
 
 def convert_semantics(tree):
     """Rewrite the tree of a Python 2 module as that of an equivalent Python 3 module."""
+    class_bodies.unroll(tree)
     comprehensions.assign_variables(tree)
     errors = {node.name for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)}
     has_metaclass = any(_assigns(statement, _METACLASS) for statement in tree.body)
@@ -141,6 +142,8 @@ class _Transformer(ast.NodeTransformer):
 
     def visit_Attribute(self, node):
         self.generic_visit(node)
+        if isinstance(node.ctx, ast.Store):
+            node.attr = ASSIGNED.get(node.attr, node.attr)
         if node.attr not in ATTRIBUTES or not isinstance(node.ctx, ast.Load):
             return node
         return _call(node, "attribute", node.value, ast.Constant(node.attr))

@@ -13,7 +13,11 @@ _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
 def divide(a, b):
     """`a / b`, without `from __future__ import division`."""
-    return a // b if _is_integer(a) and _is_integer(b) else a / b
+    if _is_integer(a) and _is_integer(b):
+        return a // b
+    method = getattr(type(a), "__div__", None)
+    quotient = NotImplemented if method is None else method(a, b)
+    return a / b if quotient is NotImplemented else quotient
 
 
 def divide_in_place(a, b):

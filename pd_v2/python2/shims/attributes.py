@@ -20,8 +20,10 @@ def attribute(obj, name):
 
 
 def attribute_named(obj, name, *default):
-    """`getattr(...)`"""
+    """`getattr(...)`; strings had no `__iter__`."""
     try:
+        if name == "__iter__" and isinstance(obj, str | bytes):
+            raise AttributeError("'str' object has no attribute '__iter__'")
         return attribute(obj, name) if name in ATTRIBUTES else getattr(obj, name)
     except AttributeError:
         if default:
@@ -38,10 +40,9 @@ def _renamed(*path):
     """Return the lookup of a name that was replaced by another: `f.func_code.co_argcount`."""
 
     def find(obj, name):
-        value = getattr(obj, name, _MISSING)
-        if value is _MISSING and hasattr(obj, path[0]):
+        if not _defines(obj, name) and hasattr(obj, path[0]):
             return functools.reduce(getattr, path, obj)
-        return getattr(obj, name) if value is _MISSING else value
+        return getattr(obj, name)
 
     return find
 
@@ -55,11 +56,18 @@ def _computed(function, applies):
     """Return the lookup of a removed name, computed for the objects that it applies to."""
 
     def find(obj, name):
-        if not hasattr(obj, name) and applies(obj):
+        if not _defines(obj, name) and applies(obj):
             return function(obj)
         return getattr(obj, name)
 
     return find
+
+
+def _defines(obj, name):
+    """Return whether an object has an attribute; a dict's methods went before `__getattr__`."""
+    if isinstance(obj, dict):
+        return hasattr(type(obj), name) or name in getattr(obj, "__dict__", ())
+    return hasattr(obj, name)
 
 
 def _as_list(obj, name):
@@ -134,6 +142,13 @@ def _new(obj, name):
     return (lambda kind, *args, **keywords: found(kind)) if found is object.__new__ else found
 
 
+# Attributes of functions that a program may assign, and their names now.
+ASSIGNED = {
+    name: f"__{name.removeprefix('func_')}__"
+    for name in ("func_code", "func_defaults", "func_dict", "func_doc", "func_name")
+}
+
+
 def _function(obj, name):
     """Return the function of a method, which one of a class is itself."""
     is_function = isinstance(obj, types.FunctionType)
@@ -185,6 +200,7 @@ ATTRIBUTES = {
     "im_self": _renamed("__self__"),
     "im_class": _renamed("__self__", "__class__"),
     "isAlive": _superseded("is_alive"),
+    "warn": _superseded("warning"),  # of loggers
     "getchildren": _computed(lambda obj: lambda: list(obj), lambda obj: hasattr(obj, "iterfind")),
     "getiterator": _renamed("iter"),
     "readfp": _superseded("read_file"),

@@ -68,6 +68,28 @@ def _collections(collections):
     return {name: getattr(collections.abc, name) for name in collections.abc.__all__}
 
 
+@overrides("UserDict")
+def _userdict(collections):
+    from collections.abc import MutableMapping
+
+    class DictMixin(MutableMapping):
+        """The methods of a dict by `keys` and `__getitem__`, and others that a class has."""
+
+        def __iter__(self):
+            return iter(self.keys())
+
+        def __len__(self):
+            return len(list(self.keys()))
+
+    DictMixin.__abstractmethods__ = frozenset()
+    return {"DictMixin": DictMixin, "IterableUserDict": collections.UserDict}
+
+
+@overrides("sets")
+def _sets(_):
+    return {"Set": set, "ImmutableSet": frozenset, "BaseSet": (set, frozenset)}
+
+
 @overrides("operator")
 def _operator(operator):
     return {
@@ -312,6 +334,19 @@ def _random(_):
     )
     # fmt: on
     return {name: getattr(generator, name) for name in names} | {"Random": _Random}
+
+
+@overrides("logging")
+def _logging(logging):
+    """basicConfig, which has an effect before paddle is imported: that configured the root too."""
+    ours = [*logging.root.handlers]
+
+    def basic_config(**options):
+        if "paddle" not in sys.modules and logging.root.handlers == ours:
+            logging.root.handlers.clear()
+        logging.basicConfig(**options)
+
+    return {"basicConfig": basic_config}
 
 
 @overrides("traceback")

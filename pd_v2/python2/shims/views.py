@@ -34,6 +34,7 @@ _RENAMED = {
     "repr": ("reprlib",),
     "robotparser": ("urllib.robotparser",),
     "sha": ("hashlib",),
+    "sets": ("builtins",),
     "SimpleHTTPServer": ("http.server",),
     "SocketServer": ("socketserver",),
     "StringIO": ("pd_v2.python2.shims.buffers",),

@@ -411,3 +411,23 @@ print r.read() == 'c\\xff', r.read(), [len(x) for x in recordio.reader('records'
 def test_records_are_strings(launch):
     done = launch({"script.py": _RECORDS})
     assert done.stdout == "['a', 'b'] True a True True\nTrue None [4, 2]\n", done.stderr
+
+
+_LOGGING = """
+import logging, sys, threading
+logging.basicConfig(stream=sys.stdout, format='%(levelname)s:%(message)s', level=logging.DEBUG)
+logging.info('x %d', 1); logging.warn('y'); logging.getLogger('q').warn('z')
+t = threading.Thread(target=len, args=('',)); t.setDaemon(True)
+import paddle.v2 as paddle
+logging.basicConfig(format='again')
+logging.getLogger('paddle').info('p')
+"""
+
+
+def test_logging_is_configured_by_whom_is_first(launch):
+    first = launch({"script.py": _LOGGING})
+    assert first.stdout == "INFO:x 1\nWARNING:y\nWARNING:z\nINFO:p\n"
+    assert first.stderr == ""  # no warning of what Python 3 has deprecated
+    later = launch({"script.py": "import paddle.v2 as paddle\n" + _LOGGING})
+    assert later.stdout == ""
+    assert later.stderr.count("script.py:") == 3
