@@ -1,8 +1,8 @@
 """List comprehensions in the body of a class, which Python 2 evaluated in its scope.
 
-There `xs = [i * n for i in r]` reads n of the class and assigns i, which Python 3's does not. So the
-comprehension becomes a loop before its statement. One that a condition may leave out, or that is
-inside of another expression with a scope, stays.
+There `xs = [i * n for i in r]` reads n of the class and assigns i, which Python 3's does not. So
+the comprehension becomes a loop before its statement. One that a condition may leave out, or that
+is inside of another expression with a scope, stays.
 """
 
 import ast

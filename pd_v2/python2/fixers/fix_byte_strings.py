@@ -26,7 +26,10 @@ class FixByteStrings(BaseFix):
     def transform(self, node, results):
         prefix, quote, body = _LITERAL.fullmatch(node.value).groups()
         kind = prefix.lower()
-        if kind == "ur":
+        if kind in ("b", "br") and _is_ascii(body, kind == "br"):
+            kind = kind[1:]  # it may stand beside a literal without the b
+            body = body if kind else _ESCAPE.sub(_as_text, body)
+        elif kind == "ur":
             kind, body = "u", re.sub(r"\\(?!u[0-9a-fA-F]{4})", r"\\\\", body)
         elif kind == "" and not self.plain_is_unicode:
             body = _ESCAPE.sub(_as_text, body)
@@ -35,16 +38,26 @@ class FixByteStrings(BaseFix):
         return Leaf(token.STRING, kind + quote + body + quote, prefix=node.prefix)
 
 
+def _is_ascii(body, is_raw):
+    escapes = [] if is_raw else _ESCAPE.finditer(body)
+    return body.isascii() and all(_data(escape).isascii() for escape in escapes)
+
+
+def _data(escape):
+    """Return the bytes of a match of numbered escapes."""
+    return bytes(
+        int(hexadecimal, 16) if hexadecimal else int(octal, 8) & 0xFF
+        for hexadecimal, octal in re.findall(r"\\(?:x(..)|([0-7]{1,3}))", escape[1] or "")
+    )
+
+
 def _as_text(escape):
     """Decode escaped bytes as UTF-8; \\u was no escape in a byte string."""
     if escape[2]:
         return "\\\\" + escape[2]
     if not escape[1]:
         return escape[0]
-    data = bytes(
-        int(hexadecimal, 16) if hexadecimal else int(octal, 8) & 0xFF
-        for hexadecimal, octal in re.findall(r"\\(?:x(..)|([0-7]{1,3}))", escape[1])
-    )
+    data = _data(escape)
     if data.isascii():
         return escape[0]
     return "".join(f"\\U{ord(c):08x}" for c in data.decode("utf-8", "surrogateescape"))

@@ -81,7 +81,7 @@ def _hash_of_bytes(data):
 
 
 def _hash_of_int(number):
-    """Return an int of 64 bits itself; of a longer one, the sum of its rotated digits of 30 bits."""
+    """Return an int of 64 bits itself; of a longer one, the sum of its digits, rotated."""
     if -(1 << 63) <= number < 1 << 63:
         return _signed(number)
     result, size = 0, abs(number)
@@ -93,7 +93,7 @@ def _hash_of_int(number):
 
 
 def _hash_of_float(number):
-    """Return the hash of an equal int; else of the mantissa's two parts of 31 bits, and exponent."""
+    """Return the hash of an equal int, or of the exponent and two parts of the mantissa."""
     if not math.isfinite(number):
         return 0 if math.isnan(number) else int(math.copysign(314159, number))
     if number.is_integer():

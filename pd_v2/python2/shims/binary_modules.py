@@ -40,28 +40,54 @@ def _base64(base64):
     return functions
 
 
+class _Hash:
+    """A hash object that takes text too."""
+
+    def __init__(self, of_bytes, string=None):
+        self._hash = of_bytes
+        if string is not None:
+            self.update(string)
+
+    def __getattr__(self, name):
+        return getattr(self._hash, name)
+
+    def update(self, string):
+        self._hash.update(as_bytes(string))
+
+    def copy(self):
+        return _Hash(self._hash.copy())
+
+    def digest(self):
+        return Binary(self._hash.digest())
+
+
 @overrides("hashlib")
 def _hashlib(hashlib):
-    class Hash:
-        """A hash object that takes text too."""
-
-        def __init__(self, new, *args):
-            self._hash = new(*map(as_bytes, args))
-
-        def __getattr__(self, name):
-            return getattr(self._hash, name)
-
-        def update(self, string):
-            self._hash.update(as_bytes(string))
-
-        def digest(self):
-            return Binary(self._hash.digest())
-
     def new(name, string=""):
-        return Hash(functools.partial(hashlib.new, name), string)
+        return _Hash(hashlib.new(name), string)
+
+    def of(kind):
+        return lambda string="": _Hash(kind(), string)
 
     names = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
-    return {name: functools.partial(Hash, getattr(hashlib, name)) for name in names} | {"new": new}
+    return {name: of(getattr(hashlib, name)) for name in names} | {"new": new}
+
+
+@overrides("hmac")
+def _hmac(hmac):
+    import hashlib
+
+    def new(key, msg=None, digestmod=None):
+        # a module such as hashlib.md5's has the function `new`
+        digest = getattr(digestmod, "new", digestmod) or hashlib.md5
+
+        def of_bytes(data=b""):
+            found = digest(data)
+            return found._hash if isinstance(found, _Hash) else found
+
+        return _Hash(hmac.new(as_bytes(key), None, of_bytes), msg)
+
+    return {"new": new}
 
 
 @overrides("md5")

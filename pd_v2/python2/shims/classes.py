@@ -20,6 +20,7 @@ _RELATIONS = {
     "__gt__": lambda order: order > 0,
     "__le__": lambda order: order <= 0,
     "__lt__": lambda order: order < 0,
+    "__ne__": lambda order: order != 0,
 }
 
 
@@ -35,6 +36,8 @@ def adapt_class(cls):
     if "__cmp__" in own:
         for name in _RELATIONS.keys() - own:
             setattr(cls, name, _relation(name))
+    if "__eq__" in own and cls.__ne__ is object.__ne__:
+        cls.__ne__ = _relation("__ne__") if hasattr(cls, "__cmp__") else _unequal
     if own & {"__eq__", "__cmp__"} and "__hash__" not in own - _implicit(cls):
         cls.__hash__ = next(base.__hash__ for base in cls.__mro__[1:] if base.__hash__)
     return cls
@@ -61,6 +64,11 @@ def _from_front(values, place):
 def _implicit(cls):
     """Return {"__hash__"} if Python 3 has set it to None, as it does in a class with __eq__."""
     return {"__hash__"} if cls.__hash__ is None else set()
+
+
+def _unequal(self, other):
+    """`a != b` of a class with `__eq__` alone, which compared identities."""
+    return NotImplemented
 
 
 def _relation(name):
