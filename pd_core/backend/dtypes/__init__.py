@@ -1,5 +1,5 @@
 """Element types that ONNX Runtime's CPU provider has no kernels for."""
 
-from .lowering import by_formulas, with_kernels
+from .lowering import by_formulas, with_kernels, without_bodies
 
-__all__ = ["by_formulas", "with_kernels"]
+__all__ = ["by_formulas", "with_kernels", "without_bodies"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import defs
 
 from ... import ops
 from ...graph.errors import DTypeError, GraphError
@@ -29,6 +30,27 @@ _Form = Callable[[Node, Inputs, int, Types], Outputs]
 def by_formulas(targets: Sequence[Variable], context: Context) -> list[Variable]:
     """Return the targets with operators that lack a float64 kernel computed by others."""
     return _replaced(targets, _formula)
+
+
+def without_bodies(targets: Sequence[Variable], opset: int | None) -> list[Variable]:
+    """Return the targets with float64 functions of ONNX that a runtime has no kernel for as others.
+
+    ONNX Runtime makes other operators of their bodies in those opsets in which none of these means
+    anything else. The opset is that of the newest operator if None.
+    """
+    nodes = list(_all_nodes(targets))
+    if all(y.dtype != np.float64 for node in nodes for y in node.outputs):
+        return list(targets)
+    opset = max([node.opset for node in nodes], default=OPSET) if opset is None else opset
+
+    def rule(node, inputs):
+        if not defs.has(node.op_type, opset) or not is_function(node.op_type, opset):
+            return None
+        types = lacking(node, opset)
+        outputs = _formula(node, inputs, opset, types) if types else None
+        return None if outputs is None else _as_announced(node, outputs)
+
+    return without_identities(rewrite(targets, rule))
 
 
 def with_kernels(targets: Sequence[Variable], context: Context) -> list[Variable]:

@@ -10,13 +10,11 @@ from ...graph.variable import Inputs, Variable, constant
 from .windows import quotient, reshaped
 
 
-def dft(node: Node, inputs: Inputs) -> Variable | None:
-    """Multiply with e^(-2 pi i n k / length); None where it is not known whether x is complex."""
+def dft(node: Node, inputs: Inputs) -> Variable:
+    """Multiply with e^(-2 pi i n k / length)."""
     padded: Inputs = (*inputs, None, None)
     x, length, axis = padded[:3]
-    parts = x.dims[-1]  # 1, or 2 of complex numbers
-    if not isinstance(parts, int):
-        return None
+    x, parts = _in_parts(x)
     inverse, onesided = (bool(node.attributes.get(k, 0)) for k in ("inverse", "onesided"))
     real = inverse and onesided  # of which the conjugates of half the frequencies are not stored
     lead, count, trail = _around(x, axis)
@@ -44,6 +42,19 @@ def dft(node: Node, inputs: Inputs) -> Variable | None:
         y = y / ops.cast(length, x.dtype)
     shape, known = ops.concat([lead, found[0], trail, found[1]]), node.outputs[0].dims
     return apply("Reshape", y, shape, known=known, allowzero=1)
+
+
+def _in_parts(x):
+    """Return the numbers, and how many parts they have: 1, or 2 if they are complex.
+
+    Where that is known only at run time they get an imaginary part if they have none.
+    """
+    parts = x.dims[-1]
+    if isinstance(parts, int):
+        return x, parts
+    missing = 2 - ops.shape_of(x)[-1]
+    pads = ops.concat([np.zeros(2 * x.rank - 1, np.int64), ops.reshape(missing, [1])])
+    return apply("Pad", x, pads, known=[*x.dims[:-1], 2]), 2
 
 
 def _around(x, axis):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from ... import ops
-from ...graph.errors import NoGradient
 from ...graph.node import Node
 from ...graph.variable import Inputs, Variable, constant
 from ...ops.math import quotient
@@ -15,8 +14,6 @@ from ..registry import Attributes, Gradients, gradient, reapply
 def dft(node: Node, dy: Variable) -> Gradients:
     inputs: Inputs = (*node.inputs, None, None)
     x, length, axis = inputs[:3]
-    if not isinstance(x.dims[-1], int):
-        raise NoGradient(f"whether {x!r} is real or complex is not known")
     rest = [None] * (len(node.inputs) - 1)
     axis = constant(np.int64(x.rank - 2)) if axis is None else axis
     size = ops.reshape(ops.gather(ops.shape_of(x), axis), [])
@@ -31,7 +28,9 @@ def dft(node: Node, dy: Variable) -> Gradients:
     if inverse and onesided:
         g = g * _onesided_factors(g, length, axis)
     g = _fit(g, x, size, length, axis)
-    return [ops.slice(g, [0], [1], [x.rank - 1]) if x.dims[-1] == 1 else g, *rest]
+    if x.dims[-1] != 2:  # real, or not known to be complex
+        g = ops.slice(g, [0], ops.size_of(x, x.rank - 1), [x.rank - 1])
+    return [g, *rest]
 
 
 def _onesided_factors(g, length, axis):

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from ...backend import program
+from ...backend.dtypes import without_bodies
 from ...backend.lowering import lower
 from ...backend.passes.forms import forms_of
 from ...graph.broadcast import equal_sizes
@@ -117,6 +118,7 @@ def _for_tools(graph, session, opset):
         targets = rewrite(targets, resize, only={"Resize"})
         if opset is not None:
             targets = in_operators_of(targets, opset)
+        targets = without_bodies(targets, opset)
         targets, origins = folded(targets, session)
         if opset is not None:
             targets = in_forms_of(targets, opset, "export")

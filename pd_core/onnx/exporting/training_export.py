@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from ...backend.dtypes import without_bodies
 from ...backend.lowering import lower
 from ...backend.passes.portable import refused
 from ...graph.errors import ExportError
@@ -73,8 +74,7 @@ def export_step(
     )
     if portable:
         _check_portable(graph)
-    if opset is not None:
-        graph = _of_opset(graph, opset)
+    graph = _of_opset(graph, opset)
     outputs = [v.name for v in fetched] + [f"{v.name}_next" for v, _ in graph.updates]
     dims = dimension_names(graph, outputs)
     lowered = lower(graph, dims=dims, outputs=outputs, opset=opset)
@@ -96,9 +96,11 @@ def export_step(
 
 
 def _of_opset(graph, opset):
-    """The graph in the operators of an opset."""
+    """The graph in the operators of an opset, that of the newest operator if None."""
     with fresh_names(), not_recording():
-        outputs = in_forms_of(in_operators_of(graph.outputs, opset), opset, "export_step")
+        outputs = without_bodies(graph.outputs, opset)
+        if opset is not None:
+            outputs = in_forms_of(in_operators_of(outputs, opset), opset, "export_step")
     count = len(graph.fetches)
     kept = [v for v, _ in graph.updates]
     updates = tuple(zip(kept, outputs[count:], strict=True))

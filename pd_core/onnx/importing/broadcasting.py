@@ -44,11 +44,14 @@ class MeetingSizes:
                     yield place, axis
 
     def _meets(self, d, sizes):
-        """Whether a size stands beside another one that it need not be equal to."""
+        """Whether a size stands beside another one that it need not be equal to.
+
+        A size that the file names is taken for one that is computed, as those of masks are.
+        """
         mixed = set(self.opened.values())
         return any(
             e not in (1, d, None)
-            and (not is_open(e) or e in mixed)
+            and (not is_open(e) or e in mixed or d not in self.names)
             and (e not in self.names or self.names[e] != self.names.get(d))
             for e in sizes
         )

@@ -12,6 +12,7 @@ from ...graph.variable import Operand, Variable, constant, describe, format_dims
 from ...graph.whole import Whole
 from .broadcasting import MeetingSizes
 from .classical import with_standard_operators, without_trees
+from .fused import with_fused_operators
 from .loading import (
     STANDARD,
     check_functions,
@@ -108,6 +109,7 @@ class ImportedModel:
         model = with_standard_operators(with_standard_low_bits(model, version, folder))
         model = hoisted(sorted_model(model))
         self.model, self.folder = model, folder
+        model = with_fused_operators(model)
         model = widened(model, folder) if float32 else model
         self.graph, self.origin = model.graph, origin
         self.reparametrized: dict[str, Callable[[Variable], Variable]] = {}

@@ -24,6 +24,7 @@ from .broadcasting import MeetingSizes
 from .classical import DOMAIN as CLASSICAL
 from .flow import MAX_OPERATORS
 from .functions import function_of
+from .fused import refusal
 from .loading import MALFORMED, STANDARD, checked_opsets, first_line
 from .low_bits import MICROSOFT
 from .protocol import UnfitSizes, Value
@@ -192,6 +193,8 @@ class Reader:
             if proto.domain == CLASSICAL and proto.op_type in LABELS:
                 op = Operator(proto.op_type, inputs, attributes, len(proto.output), self.version)
                 return on_labels(self, op)
+            if proto.domain.startswith(MICROSOFT):
+                raise ModelError(refusal(proto.op_type, proto.domain))
             raise ModelError(
                 f"the domain {proto.domain!r} is neither ONNX's own nor defined in the file\n{_CUT}"
             )

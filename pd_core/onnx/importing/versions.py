@@ -296,30 +296,39 @@ def _resize_by_one(op):
     for k in (1, 2, 3):
         if op.input(k) is not None and op.inputs[k].dims == (0,):
             op.inputs[k] = None
-    scales, sizes = op.input(2), None if op.input(3) is not None else _sizes_of_scales(op)
-    if scales is not None and sizes is not None:
-        op.inputs = [*op.inputs[:2], None, constant(np.array(sizes, np.int64))]
+    if op.input(3) is None:
+        _in_whole_sizes(op)
     while op.inputs[-1] is None:
         op.inputs.pop()
 
 
-def _sizes_of_scales(op):
-    """Return the sizes of a Resize where ONNX rounds the product with scales another way.
+def _in_whole_sizes(op):
+    """Give a Resize its sizes where ONNX rounds the product with scales another way.
 
-    ONNX Runtime rounds it to float32 before it is cut to a whole number. None where both agree, or
-    where the scales are not those of such sizes.
+    ONNX Runtime rounds it to float32 before it is cut to a whole number. Where coordinates are
+    divided by scales that are not those of the sizes, these are kept, larger by their last bit;
+    nearest pixels, which it may change, keep the scales of the file.
     """
-    x, scales = op.inputs[0], op.inputs[2]
-    if scales is None or scales.value is None or scales.value.size != x.rank or not x.is_static:
-        return None
-    mode = op.attributes.get("coordinate_transformation_mode")
-    rows = list(zip(x.dims, scales.value.reshape(-1).astype(np.float32), strict=True))
+    x, scales = op.inputs[0], op.input(2)
+    axes = op.attributes.get("axes", range(x.rank))
+    if scales is None or scales.value is None or scales.value.size != len(axes):
+        return
+    dims = [x.dims[k] for k in axes]
+    if not all(isinstance(n, int) for n in dims):
+        return
+    rows = list(zip(dims, scales.value.reshape(-1).astype(np.float32), strict=True))
     sizes = [int(np.float32(n) * s) for n, s in rows]
-    same = all(new == int(n * float(s)) for new, (n, s) in zip(sizes, rows, strict=True))
-    if same or mode == "tf_crop_and_resize" or "axes" in op.attributes:
-        return None
+    differ = [new != int(n * float(s)) for new, (n, s) in zip(sizes, rows, strict=True)]
+    if not any(differ):
+        return
+    cropped = op.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     fits = (np.float32(new) / np.float32(n) == s for new, (n, s) in zip(sizes, rows, strict=True))
-    return sizes if all(fits) else None
+    if cropped or all(fits):
+        op.inputs = [*op.inputs[:2], None, constant(np.array(sizes, np.int64))]
+    elif op.attributes.get("mode", "nearest") != "nearest":
+        more = np.float32(np.inf)
+        nudged = [np.nextafter(s, more) if d else s for d, (_, s) in zip(differ, rows, strict=True)]
+        op.inputs[2] = constant(np.array(nudged, np.float32))
 
 
 @until(99, "Mod")

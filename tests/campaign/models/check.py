@@ -70,7 +70,7 @@ def _checked(model, feeds, wanted, known, deep):
     yield _exported(slots, outputs, feeds, wanted)
     if deep:
         yield from _slopes(model, feeds, slots, outputs, fed, wanted)
-        yield from _trained(slots, outputs, feeds, fed)
+        yield from _trained(slots, outputs, feeds, fed, wanted)
 
 
 def _attempt(what, work):
@@ -263,9 +263,16 @@ def _directional(model, feeds, free, rng, wanted):
     return "ONNX Runtime does not run it twice"
 
 
-def _trained(slots, outputs, feeds, fed):
-    """Compare a training step of pd with that of the exported step on a stock session."""
-    costs = [y for y in outputs if not isinstance(y, list) and y.dtype == np.float32]
+def _trained(slots, outputs, feeds, fed, wanted):
+    """Compare a training step of pd with that of the exported step on a stock session.
+
+    The mean of nothing is no cost: it is NaN here, and 0 by ONNX Runtime.
+    """
+    costs = [
+        y
+        for y, b in zip(outputs, wanted, strict=True)
+        if not isinstance(y, list) and y.dtype == np.float32 and b.size
+    ]
     weights = list(pd.trainable_variables())
     if not costs or not weights:
         return
