@@ -52,7 +52,11 @@ def conv_transpose(node: Node, dy: Variable) -> Gradients:
     """A convolution with the image and the result exchanged."""
     x, w, *bias = node.inputs
     if 0 in x.dims:  # its result is the bias alone, and smaller than a window
-        return [lambda: ops.zeros_like(x), lambda: ops.zeros_like(w), *[_per_channel(dy) for _ in bias]]
+        return [
+            lambda: ops.zeros_like(x),
+            lambda: ops.zeros_like(w),
+            *[_per_channel(dy) for _ in bias],
+        ]
     options = {
         **transposed_geometry(node, x, static(w.dims[2:])),
         "group": node.attributes.get("group", 1),

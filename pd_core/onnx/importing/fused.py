@@ -50,9 +50,9 @@ def with_fused_operators(model: ModelProto) -> ModelProto:
     return copy
 
 
-def refusal(op_type: str, domain: str) -> str:
+def refusal(domain: str) -> str:
     """Return why an operator of ONNX Runtime's own is not read."""
-    return f"{op_type} is ONNX Runtime's own operator, of the domain {domain!r}\n{_HINT}"
+    return f"it is ONNX Runtime's own operator, of the domain {domain!r}\n{_HINT}"
 
 
 def _every_node(model):
@@ -274,8 +274,8 @@ def _layer_normalization(call):
 def _skipped(call, bias):
     """Text that gives the sum of input, skip and bias."""
     call.refuse_statistics(1, 2)
-    text = "both = Add(x0, x1)\n"
-    text += f"s = Add(both, x{bias})\n" if call.has(bias) else "s = Identity(both)\n"
+    text = f"x = Add(x0, x{bias})\n" if call.has(bias) else "x = Identity(x0)\n"
+    text += "s = Add(x, x1)\n"
     return text + ("y3 = Identity(s)\n" if call.reads(3) else "")
 
 

@@ -194,7 +194,7 @@ class Reader:
                 op = Operator(proto.op_type, inputs, attributes, len(proto.output), self.version)
                 return on_labels(self, op)
             if proto.domain.startswith(MICROSOFT):
-                raise ModelError(refusal(proto.op_type, proto.domain))
+                raise ModelError(refusal(proto.domain))
             raise ModelError(
                 f"the domain {proto.domain!r} is neither ONNX's own nor defined in the file\n{_CUT}"
             )
