@@ -6,11 +6,11 @@ Each is read by its formula, with gradients, as a function that the file might d
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, helper, parser
+from onnx import ModelProto, TensorProto, helper
 
-from ...graph.errors import ModelError
-from ...graph.inference import OPSET
-from .loading import STANDARD
+from .fused_attention import attention, multi_head_attention, rotary_embedding
+from .fused_calls import Call, axes_text, number_text
+from .loading import STANDARD, inferred_dims
 from .low_bits import MICROSOFT
 from .order import all_nodes
 
@@ -33,17 +33,20 @@ def with_fused_operators(model: ModelProto) -> ModelProto:
     copy.ir_version = max(copy.ir_version, 8)
     if MICROSOFT not in {o.domain for o in copy.opset_import}:
         copy.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
-    ranks = _ranks(copy.graph)
+    dims, doubles = _dims(model), set(_doubles(model.graph))
     names: dict[Any, str] = {}
-    for node in list(_every_node(copy)):
+    in_graph = [(node, dims) for node in all_nodes(copy.graph.node)]
+    in_functions = [(node, {}) for f in copy.functions for node in all_nodes(f.node)]
+    for node, known in [*in_graph, *in_functions]:
         if not _is_fused(node, opset, own):
             continue
-        call = _Call(node, ranks)
+        call = Call(node, known, doubles)
         body = _BODIES[node.op_type](call)
         key = node.op_type, call.key(), body
         if key not in names:
-            count = sum(op == node.op_type for op, *_ in names)
-            names[key] = f"{node.op_type}{count + 1}" if count else node.op_type
+            taken = {name for _, name in own} | set(names.values())
+            every = (f"{node.op_type}{k or ''}" for k in range(len(taken) + 1))
+            names[key] = next(name for name in every if name not in taken)
             copy.functions.append(call.function(names[key], body))
         node.domain, node.op_type = MICROSOFT, names[key]
         del node.attribute[:]
@@ -70,74 +73,27 @@ def _is_fused(node, opset, own):
     return node.domain == MICROSOFT
 
 
-def _ranks(graph: GraphProto) -> dict[str, int]:
-    """Return the ranks of values as far as the file gives them."""
-    infos = [i for i in (*graph.input, *graph.value_info) if i.type.tensor_type.HasField("shape")]
-    ranks = {i.name: len(i.type.tensor_type.shape.dim) for i in infos}
-    return ranks | {t.name: len(t.dims) for t in graph.initializer}
+def _doubles(graph):
+    """Yield the names of values that the file says to be of float64."""
+    for t in graph.initializer:
+        if t.data_type == TensorProto.DOUBLE:
+            yield t.name
+    for i in (*graph.input, *graph.value_info):
+        if i.type.tensor_type.elem_type == TensorProto.DOUBLE:
+            yield i.name
 
 
-class _Call:
-    """A node of a fused operator, of which a function is made."""
-
-    def __init__(self, node: NodeProto, ranks: dict[str, int]):
-        self.node = node
-        self.inputs = [f"x{k}" if name else "" for k, name in enumerate(node.input)]
-        self.ranks = [ranks.get(name) for name in node.input]
-        self.attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-
-    def key(self) -> tuple:
-        """Return what the function depends on but for its body."""
-        return tuple(self.inputs), len(self.node.output)
-
-    def fail(self, why: str) -> ModelError:
-        """Return the error of this node."""
-        name = self.node.name or next(filter(None, self.node.output), "")
-        return ModelError(f"node {name!r}, {self.node.op_type}: {why}")
-
-    def has(self, k: int) -> bool:
-        """Whether the k-th input is there."""
-        return k < len(self.inputs) and bool(self.inputs[k])
-
-    def reads(self, k: int) -> bool:
-        """Whether the k-th output is there."""
-        return k < len(self.node.output) and bool(self.node.output[k])
-
-    def get(self, name: str, default: Any) -> Any:
-        """Return an attribute, or its default."""
-        value = self.attributes.get(name, default)
-        return value.decode() if isinstance(value, bytes) else value
-
-    def refuse_statistics(self, *outputs: int) -> None:
-        """Raise a ModelError for outputs that a kernel does not compute in inference."""
-        for k in outputs:
-            if self.reads(k):
-                raise self.fail(f"its output {k}, {self.node.output[k]!r}, is for training")
-
-    def function(self, name: str, body: str) -> FunctionProto:
-        """Return a function of this body."""
-        formals = ", ".join(x or f"left_out{k}" for k, x in enumerate(self.inputs))
-        outputs = ", ".join(f"y{k}" for k in range(len(self.node.output)))
-        head = f'<opset_import: ["": {OPSET}], domain: "{MICROSOFT}"> called ({formals})'
-        function = parser.parse_function(f"{head} => ({outputs}) {{ {body} }}")
-        function.name = name
-        given = {y for node in function.node for y in node.output}
-        for k, y in enumerate(function.output):
-            if y not in given:  # it is left out at the call
-                function.node.append(helper.make_node("Identity", ["x0"], [f"y{k}"]))
-        return function
+def _dims(model):
+    """Return the dims of values as far as the file gives them."""
+    graph, given = model.graph, inferred_dims(model)
+    for i in graph.input:
+        if i.type.tensor_type.HasField("shape"):
+            dims = i.type.tensor_type.shape.dim
+            given[i.name] = tuple(d.dim_param or d.dim_value or None for d in dims)
+    return given | {t.name: tuple(t.dims) for t in graph.initializer}
 
 
 # ---- text of bodies
-
-
-def _number(name, value, like="x0"):
-    """A number in the element type of a value."""
-    return f"{name}_f = Constant<value_float = {value!r}>() {name} = CastLike({name}_f, {like})\n"
-
-
-def _axes(name, values):
-    return f"{name} = Constant<value_ints = {list(values)}>()\n"
 
 
 def _attributes(values):
@@ -172,20 +128,22 @@ def _activated(call, x, numbers):
         return f"y0 = HardSigmoid<alpha = {alpha!r}, beta = {beta!r}>({x})\n"
     if name == "Clip":
         low, high = numbers(2)
-        bounds = _number("low", low, x) + _number("high", high, x)
+        bounds = number_text("low", low, x) + number_text("high", high, x)
         return f"{bounds} y0 = Clip({x}, low, high)\n"
     raise call.fail(f"the activation {name!r} is not known")
 
 
-def _rms(x, scale, epsilon, axes):
-    """Text that gives y0 = scale x / sqrt(mean(x^2) + epsilon), and inverse = 1 / sqrt(...).
+def _rms(call, x, scale, epsilon, axes):
+    """Text that gives y0 = scale x / sqrt(mean(x^2) + epsilon).
 
     Halves are computed in float32, as kernels do.
     """
+    kind = TensorProto.DOUBLE if call.in_double else TensorProto.FLOAT
     return (
-        f"wide = Cast<to = 1>({x}) squares = Mul(wide, wide)\n"
-        f"{_axes('axes', axes)} mean = ReduceMean(squares, axes)\n"
-        f"{_number('epsilon', epsilon, 'wide')} more = Add(mean, epsilon) deviation = Sqrt(more)\n"
+        f"wide = Cast<to = {kind}>({x}) squares = Mul(wide, wide)\n"
+        f"{axes_text('axes', axes)} mean = ReduceMean(squares, axes)\n"
+        f"{number_text('epsilon', epsilon, 'wide')} more = Add(mean, epsilon)\n"
+        "deviation = Sqrt(more)\n"
         f"standard = Div(wide, deviation) narrow = CastLike(standard, {x})\n"
         f"y0 = Mul(narrow, {scale})\n"
     )
@@ -200,7 +158,7 @@ def _gelu(call):
 
 def _quick_gelu(call):
     alpha = call.get("alpha", 1.702)
-    return f"{_number('alpha', alpha)} a = Mul(x0, alpha) s = Sigmoid(a) y0 = Mul(x0, s)"
+    return f"{number_text('alpha', alpha)} a = Mul(x0, alpha) s = Sigmoid(a) y0 = Mul(x0, s)"
 
 
 def _bias_gelu(call):
@@ -230,7 +188,7 @@ def _fused_matmul(call):
     alpha = call.get("alpha", 1.0)
     if alpha == 1.0:
         return f"{text} y0 = MatMul(m0, m1)"
-    return f"{text} p = MatMul(m0, m1) {_number('alpha', alpha)} y0 = Mul(p, alpha)"
+    return f"{text} p = MatMul(m0, m1) {number_text('alpha', alpha)} y0 = Mul(p, alpha)"
 
 
 def _fused_gemm(call):
@@ -262,7 +220,7 @@ def _simplified(call):
         raise call.fail(f"axis {axis} from the front, of a value whose rank the file does not give")
     call.refuse_statistics(1)
     axes = range(axis, 0) if axis < 0 else range(axis - call.ranks[0], 0)
-    return _rms("x0", "x1", call.get("epsilon", 1e-5), axes)
+    return _rms(call, "x0", "x1", call.get("epsilon", 1e-5), axes)
 
 
 def _layer_normalization(call):
@@ -289,7 +247,7 @@ def _skip_layer_normalization(call):
 
 
 def _skip_simplified(call):
-    return _skipped(call, 3) + _rms("s", "x2", call.get("epsilon", 1e-12), [-1])
+    return _skipped(call, 3) + _rms(call, "s", "x2", call.get("epsilon", 1e-12), [-1])
 
 
 def _embed_layer_normalization(call):
@@ -309,7 +267,7 @@ def _embed_layer_normalization(call):
         text += "s = Identity(two)\n"
     text += _normalized(call, 5, 6, call.get("epsilon", 1e-12))
     if call.reads(1) and call.has(7):
-        text += f"{_axes('one', [1])} y1 = ReduceSum<keepdims = 0>(x7, one)\n"
+        text += f"{axes_text('one', [1])} y1 = ReduceSum<keepdims = 0>(x7, one)\n"
     elif call.reads(1):
         text += (
             "rows = Shape<start = 0, end = 1>(x0)\n"
@@ -318,7 +276,7 @@ def _embed_layer_normalization(call):
     return text + ("y2 = Identity(s)\n" if call.reads(2) else "")
 
 
-_BODIES: dict[str, Callable[[_Call], str]] = {
+_BODIES: dict[str, Callable[[Call], str]] = {
     "Gelu": _gelu,
     "QuickGelu": _quick_gelu,
     "BiasGelu": _bias_gelu,
@@ -327,6 +285,9 @@ _BODIES: dict[str, Callable[[_Call], str]] = {
     "TransposeMatMul": _fused_matmul,
     "FusedGemm": _fused_gemm,
     "FusedConv": _fused_conv,
+    "Attention": attention,
+    "MultiHeadAttention": multi_head_attention,
+    "RotaryEmbedding": rotary_embedding,
     "LayerNormalization": _layer_normalization,
     "SimplifiedLayerNormalization": _simplified,
     "SkipLayerNormalization": _skip_layer_normalization,

@@ -36,6 +36,12 @@ def model(op_type, *arrays, outputs="y", stored=(), domain="com.microsoft", opse
     return helper.make_model(graph, opset_imports=opsets, ir_version=8), feeds
 
 
+B, T, L, N, D = 2, 3, 5, 2, 4
+H = N * D
+KEYS = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], np.int32)
+PLACES = np.arange(8)[:, None] * np.arange(1, 3, dtype=np.float32) / 7
+WAVES = np.cos(PLACES).astype("float32"), np.sin(PLACES).astype("float32")
+HALF_WAVES = tuple(v[:, :1].copy() for v in WAVES)
 MASK = np.array([[1, 1, 0], [1, 0, 1]], np.int32)
 X, GAMMA, BETA, BIAS = r(2, 3, 4), r(4), r(4), r(4)
 IMAGE, FILTERS = r(1, 2, 5, 5), r(3, 2, 3, 3)
@@ -112,6 +118,64 @@ CASES = {
         ids(6, 2, 3), outputs="y m s",
     ),
 }  # fmt: skip
+CASES |= {
+    "SimplifiedLayerNormalization, float64": lambda: model(
+        "SimplifiedLayerNormalization", r(2, 4, dtype="float64"), r(4, dtype="float64"), domain=""
+    ),
+    "MultiHeadAttention": lambda: mha(r(3 * H), stored=(3,)),
+    "MultiHeadAttention, keys": lambda: mha(r(3 * H), KEYS),
+    "MultiHeadAttention, lengths": lambda: mha(None, np.array([3, 4], np.int32)),
+    "MultiHeadAttention, a mask": lambda: mha(None, ids(2, B, T, L), mask_filter_value=-50.0),
+    "MultiHeadAttention, added": lambda: mha(None, None, r(1, N, T, L), scale=0.3),
+    "MultiHeadAttention, past": lambda: model(
+        "MultiHeadAttention", r(B, T, H), r(B, T, H), r(B, T, H), r(3 * H), None, None,
+        r(B, N, 2, D), r(B, N, 2, D), num_heads=N, outputs="y k v", unidirectional=1,
+    ),
+    "MultiHeadAttention, heads": lambda: model(
+        "MultiHeadAttention", r(B, T, H), r(B, N, L, D), r(B, N, L, D), r(3 * H), num_heads=N
+    ),
+    "MultiHeadAttention, wider values": lambda: model(
+        "MultiHeadAttention", r(B, T, H), r(B, L, H), r(B, L, 6), r(2 * H + 6), num_heads=N
+    ),
+    "Attention": lambda: one_product(r(B, L, 6), KEYS),
+    "Attention, lengths": lambda: one_product(r(B, L, 6), np.array([3, 4], np.int32)),
+    "Attention, causal": lambda: one_product(r(B, L, 6), KEYS, unidirectional=1),
+    "Attention, past": lambda: one_product(
+        r(B, T, 6), None, r(2, B, N, 2, D), unidirectional=1, outputs="y p"
+    ),
+    "Attention, added": lambda: one_product(r(B, T, 6), None, None, r(1, N, T, T), scale=0.7),
+    "Attention, sizes": lambda: model(
+        "Attention", r(B, T, 6), r(6, 2 * H + 6), r(2 * H + 6), num_heads=N,
+        qkv_hidden_sizes=[H, H, 6],
+    ),
+    "RotaryEmbedding": lambda: model(
+        "RotaryEmbedding", r(B, T, H), np.array([[0, 1, 2], [3, 1, 5]]), *WAVES
+    ),
+    "RotaryEmbedding, a place": lambda: model("RotaryEmbedding", r(B, T, H), np.array([2]), *WAVES),
+    "RotaryEmbedding, heads": lambda: model(
+        "RotaryEmbedding", r(B, N, T, D), np.array([1]), *WAVES, interleaved=1
+    ),
+    "RotaryEmbedding, a part": lambda: model(
+        "RotaryEmbedding", r(B, T, H), np.array([2]), *HALF_WAVES, num_heads=N,
+        rotary_embedding_dim=2,
+    ),
+    "RotaryEmbedding, a part of pairs": lambda: model(
+        "RotaryEmbedding", r(B, T, H), np.array([2]), *HALF_WAVES, num_heads=N,
+        rotary_embedding_dim=2, interleaved=1,
+    ),
+}  # fmt: skip
+
+
+def mha(*more, **attributes):
+    """Attention of queries to other keys and values."""
+    qkv = r(B, T, H), r(B, L, H), r(B, L, H)
+    return model("MultiHeadAttention", *qkv, *more, num_heads=N, **attributes)
+
+
+def one_product(x, *more, **attributes):
+    """Attention with stored weights of queries, keys and values."""
+    weights = r(6, 3 * H), r(3 * H)
+    return model("Attention", x, *weights, *more, num_heads=N, stored=(1, 2), **attributes)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -164,6 +228,24 @@ ERRORS = {
     ),
     r"node 'n', SkipLayerNormalization: its output 1, 'm', is for training": lambda: model(
         "SkipLayerNormalization", X, X, GAMMA, outputs="y m"
+    ),
+    r"node 'n', Attention: rotary embeddings inside of it are not read": lambda: one_product(
+        r(B, T, 6), do_rotary=1
+    ),
+    r"node 'n', MultiHeadAttention: queries, keys and values in one tensor are not read": (
+        lambda: model("MultiHeadAttention", r(B, T, N, 3, D), num_heads=N)
+    ),
+    r"node 'n', MultiHeadAttention: num_heads is 0": lambda: model(
+        "MultiHeadAttention", r(B, T, H), r(B, L, H), r(B, L, H), num_heads=0
+    ),
+    r"node 'n', MultiHeadAttention: a mask of starts and ends": lambda: mha(
+        None, ids(3, 3 * B + 2)
+    ),
+    r"node 'n', MultiHeadAttention: a mask of 4 axes is not read": lambda: mha(
+        None, ids(2, B, 1, T, L)
+    ),
+    r"node 'n', RotaryEmbedding: packed batches are not read": lambda: model(
+        "RotaryEmbedding", r(B, T, H), np.array([2]), *WAVES, is_packed_batching=1
     ),
     r"NhwcConv: it is ONNX Runtime's own operator, of the domain 'com.microsoft'\n"
     r"  hint: import the model as it was before onnxruntime optimized it": lambda: model(
