@@ -36,14 +36,19 @@ def without_bodies(targets: Sequence[Variable], opset: int | None) -> list[Varia
     """Return the targets with float64 functions of ONNX that a runtime has no kernel for as others.
 
     ONNX Runtime makes other operators of their bodies in those opsets in which none of these means
-    anything else. The opset is that of the newest operator if None.
+    anything else. The opset is that of the newest operator if None. Halves are normalized in
+    float32, the only type in which ONNX's body of MeanVarianceNormalization is one.
     """
     nodes = list(_all_nodes(targets))
-    if all(y.dtype != np.float64 for node in nodes for y in node.outputs):
+    dtypes = {y.dtype for node in nodes for y in node.outputs}
+    if dtypes <= {np.dtype(t) for t in (np.float32, np.int32, np.int64, np.bool_)}:
         return list(targets)
     opset = max([node.opset for node in nodes], default=OPSET) if opset is None else opset
 
     def rule(node, inputs):
+        if node.op_type == "MeanVarianceNormalization" and node.outputs[0].dtype.itemsize == 2:
+            y = apply(node.op_type, ops.cast(inputs[0], np.float32), **node.attributes)
+            return _as_announced(node, [y])
         if not defs.has(node.op_type, opset) or not is_function(node.op_type, opset):
             return None
         types = lacking(node, opset)

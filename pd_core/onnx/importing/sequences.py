@@ -28,7 +28,7 @@ def _at(reader, op):
 def _insert(reader, op):
     sequence, value = op.inputs[:2]
     position = op.input(2)
-    k = len(sequence) if position is None else _index(position, len(sequence) + 1)
+    k = len(sequence) if position is None else _index(position, len(sequence), behind=True)
     return [[*sequence[:k], value, *sequence[k:]]]
 
 
@@ -73,13 +73,14 @@ def _map(reader, op):
     return [list(column) for column in zip(*steps, strict=True)] or [[] for _ in range(op.outputs)]
 
 
-def _index(position, count):
+def _index(position, count, behind=False):
+    """Return a place from the front; with `behind` that after the last is one, too."""
     if position.value is None:
         raise ModelError("an index into a sequence is not known before it runs")
     k = int(position.value)
-    if not -count <= k < count:
+    if not -count <= k < count + behind:
         raise ModelError(f"index {k} is out of range for a sequence of {count}")
-    return k % count
+    return k + count if k < 0 else k
 
 
 readers = {

@@ -39,6 +39,15 @@ ROWS = {
         21, "float[1,1,3,5] x", "float", "<float[4] s = {1, 1, 1.5, 2.6}>",
         'y = Resize<mode="linear">(x, "", s)', {"x": (1, 1, 3, 5)},
     ),
+    "half precision, normalized": (
+        20, "float16[1,2,3,2] x", "float16", "", "y = MeanVarianceNormalization(x)",
+        {"x": (1, 2, 3, 2)},
+    ),
+    "a place in a sequence from its end": (
+        18, "float[2,3] x", "float", "<int64 p = {-1}, int64 first = {0}>",
+        "a = Neg(x) b = SequenceConstruct(a, a) c = SequenceInsert(b, x, p)"
+        " y = ConcatFromSequence<axis=0>(c)", {"x": (2, 3)},
+    ),
     "a transposed convolution of nothing": (
         18, "float[1,2,3] x, float[2,1,2] w", "float", "<int64[2] s = {3, 0}>",
         "a, b = Split<axis=2>(x, s) y = ConvTranspose(b, w)", {"x": (1, 2, 3), "w": (2, 1, 2)},
@@ -55,7 +64,7 @@ ROWS = {
 def test_a_rare_model(name, rng):
     opset, inputs, kind, stored, nodes, shapes = ROWS[name]
     model = parser.parse_model(HEAD % (opset, inputs, kind, stored, nodes))
-    dtype = "float64" if kind == "double" else "float32"
+    dtype = {"double": "float64", "float16": "float16"}.get(kind, "float32")
     feeds = {n: rng.uniform(0.2, 1, s).astype(dtype) for n, s in shapes.items()}
     if "int64[1] k" in inputs:
         feeds["k"] = np.array([1])
