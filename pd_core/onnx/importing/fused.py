@@ -35,9 +35,9 @@ def with_fused_operators(model: ModelProto) -> ModelProto:
         copy.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
     dims, doubles = _dims(model), set(_doubles(model.graph))
     names: dict[Any, str] = {}
-    in_graph = [(node, dims) for node in all_nodes(copy.graph.node)]
-    in_functions = [(node, {}) for f in copy.functions for node in all_nodes(f.node)]
-    for node, known in [*in_graph, *in_functions]:
+    nodes: list[tuple] = [(node, dims) for node in all_nodes(copy.graph.node)]
+    nodes += [(node, {}) for f in copy.functions for node in all_nodes(f.node)]
+    for node, known in nodes:
         if not _is_fused(node, opset, own):
             continue
         call = Call(node, known, doubles)
