@@ -62,6 +62,8 @@ def attention(
     y = y if seeing is None else m.where(seeing, y, 0.0)
     if causal and q.dims[2] != k.dims[2]:
         return y  # ONNX gives the first query, not the last one, the position of its key
+    if scale <= 0:
+        return y  # ONNX Runtime takes positive scales alone
     form = {"scale": float(scale), "is_causal": int(causal)}
     return onnx_form("Attention", [y], q, k, v, mask, **form)[0]
 

@@ -18,6 +18,8 @@ Compute = Callable[[Sequence[Variable]], Sequence[np.ndarray] | None]
 _OUTSIDE = re.compile(
     r"out of data bounds|[Oo]ut of range value|invalid ind|out of bounds|must be within"
 )
+# What begins the words of a fused kernel, which names one of its operators: any may have failed.
+_OF_SEVERAL = re.compile(r"Group\d+: ")
 # The number in it, and the range if it is there.
 _NUMBER = re.compile(r"(?:idx|indice|index|Actual value is|value)[ =:]*(-?\d+)")
 _RANGE = re.compile(r"\[\s*(-?\d+)\s*,\s*(-?\d+)\s*\]")
@@ -44,23 +46,41 @@ def explained(error: BackendError, nodes: Iterable[Node], compute: Compute) -> B
     `nodes` are those of the failed program, in its order; `compute` evaluates what they read. In
     the body of a loop, which cannot be computed, the row is not known.
     """
-    choosing = [
-        node
-        for node in nodes
-        if (node.op_type in _ALONG_AN_AXIS or node.op_type in _BY_ROWS)
-        and (error.site is None or node.site == error.site)
-    ]
-    found = [(node, index) for node in choosing for index in _indices(node)]
-    from_zero = {index.source for _, index in found if index.from_zero}
-    with not_recording():
-        for node, index in found:
+    choosing = [n for n in nodes if n.op_type in _ALONG_AN_AXIS or n.op_type in _BY_ROWS]
+    site = None if _OF_SEVERAL.match(error.text) else error.site
+    here = [site is None or node.site == site for node in choosing]
+    found: tuple[Node, str] | None = None
+    # Where nothing that is fed is outside there, an index computed from it may have been read first.
+    for at in (True, False):
+        chosen = [node for node, is_here in zip(choosing, here, strict=True) if is_here is at]
+        for node, index, text in _outside_of(chosen, choosing, compute):
+            if _is_leaf(index.source):
+                return _named(error, node, text)
+            if at and found is None:
+                found = node, text
+    return _by_kernel(error) if found is None else _named(error, *found)
+
+
+def _named(error: BackendError, node: Node, text: str) -> BackendError:
+    """An OutOfRange with the line of a node."""
+    operator = error.operator if error.site in (None, node.site) else None
+    return OutOfRange(text, operator or node.op_type, node.site, error.place)
+
+
+def _outside_of(
+    nodes: Iterable[Node], choosing: Iterable[Node], compute: Compute
+) -> Iterator[tuple[Node, "_Index", str]]:
+    """The indices of nodes that are outside, in words; `choosing` are all nodes with an index."""
+    indices = (index for node in choosing for index in _indices(node))
+    from_zero = {index.source for index in indices if index.from_zero}
+    for node in nodes:
+        for index in _indices(node):
             if index.source in from_zero:
                 index = replace(index, from_zero=True)
-            text = _outside(node, index, compute)
+            with not_recording():
+                text = _outside(node, index, compute)
             if text is not None:
-                operator, site = error.operator or node.op_type, error.site or node.site
-                return OutOfRange(text, operator, site, error.place)
-    return _by_kernel(error)
+                yield node, index, text
 
 
 def _by_kernel(error: BackendError) -> BackendError:
@@ -154,11 +174,15 @@ def _outside(node: Node, index: _Index, compute: Compute) -> str | None:
         return None
     place = tuple(places[0])
     size = int(np.broadcast_to(high, values.shape)[place])
-    leaf = source.node is None and source.value is None and source.eager_value is None
-    who = source.name if leaf else f"index of {node.op_type}"
+    who = source.name if _is_leaf(source) else f"index of {node.op_type}"
     more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
     fits = f"{0 if index.from_zero else -size} … {size - 1}" if size else "an empty range"
     return f"{who}: {values[place]}{_row(place, values.shape)} is outside {fits}{more}"
+
+
+def _is_leaf(source: Variable) -> bool:
+    """Whether a value is fed or stored, and has a name that a user knows."""
+    return source.node is None and source.value is None and source.eager_value is None
 
 
 def _sizes(node: Node, dims: Sequence[Dim]) -> list[Dim]:

@@ -61,8 +61,9 @@ def _made(path):
 
 def _remove_leftovers(path):
     """Remove the folders beside this path whose writers have ended."""
-    with suppress(OSError):  # a folder that cannot be listed may still be written to
-        for entry in os.scandir(path.parent):
+    # a folder that cannot be listed may still be written to
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
             if is_partial(entry.name, str(path)) and entry.is_dir(follow_symlinks=False):
                 _remove_unless_locked(entry.path)
 
@@ -87,8 +88,8 @@ def remove_folder(path: str | os.PathLike) -> None:
 
 def remove_leftovers(parent: str | os.PathLike[str]) -> None:
     """Remove what killed writers of folders left behind in a folder that no other one writes to."""
-    with suppress(FileNotFoundError):
-        for entry in os.scandir(os.fspath(parent)):
+    with suppress(FileNotFoundError), os.scandir(os.fspath(parent)) as entries:
+        for entry in entries:
             if is_partial(entry.name) and entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)
 

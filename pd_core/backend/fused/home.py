@@ -162,14 +162,15 @@ def remove_oldest(place: Path, but: Path) -> None:
     So is what compilers have written after the end of the process that ran them.
     """
     found = []
-    with suppress(OSError):
-        for entry in os.scandir(place):
-            status = entry.stat()
-            if is_partial(entry.name) and status.st_mtime < time.time() - _DAY:
-                os.remove(entry.path)
-            elif entry.name.endswith((suffix(), _DATA, OBJECT)) and entry.path != str(but):
-                size = status.st_size // max(status.st_nlink, 1)
-                found.append((status.st_mtime, size, entry.path))
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            with suppress(OSError):  # another process has renamed or removed it meanwhile
+                status = entry.stat()
+                if is_partial(entry.name) and status.st_mtime < time.time() - _DAY:
+                    os.remove(entry.path)
+                elif entry.name.endswith((suffix(), _DATA, OBJECT)) and entry.path != str(but):
+                    size = status.st_size // max(status.st_nlink, 1)
+                    found.append((status.st_mtime, size, entry.path))
     total = but.stat().st_size + sum(size for _, size, _ in found)
     for _, size, old in sorted(found):
         if total <= _LIMIT:

@@ -3,14 +3,19 @@
 /* A part of a loop: buffers, sizes, the rounds from lo to hi, and which part it is. */
 typedef void Rounds(void *const *p, const int64_t *n, int64_t lo, int64_t hi, int64_t part);
 
-/* An index counted from the beginning; an error is noted for one that is out of range. */
+/* The first index that is out of range, and the number of places that it chooses from. */
+typedef struct { int32_t is_there; int64_t index, n; } Outside;
+
+/* An index counted from the beginning; one that is out of range is noted. */
 INLINE int64_t in_range(int64_t index, int64_t n, void *bad) {
-  index += index < 0 ? n : 0;
-  if (index < 0 || index >= n || n > 0x7fffffff) {
-    __atomic_store_n((int32_t *)bad, 1, __ATOMIC_RELAXED);
+  const int64_t place = index + (index < 0 ? n : 0);
+  if (place < 0 || place >= n || n > 0x7fffffff) {
+    Outside *outside = bad;
+    if (!__atomic_exchange_n(&outside->is_there, 1, __ATOMIC_RELAXED))
+      outside->index = index, outside->n = n;
     return 0;
   }
-  return index;
+  return place;
 }
 
 /* The larger and the smaller of two values, NaN if one is */
@@ -119,13 +124,20 @@ static Status *spread(Context *context, const Job *jobs, int64_t count, int64_t 
 
 /* An error that names a group, and an input of it unless k is negative. */
 static Status *refused(const Group *g, int64_t k, const char *why) {
-  char text[160];
+  char text[240];
   if (k < 0) snprintf(text, sizeof text, "%s: %s", g->title, why);
   else snprintf(text, sizeof text, "%s: input %d %s", g->title, (int)k, why);
   return failure(text);
 }
 static Status *other_sizes(const Group *g, int64_t k) {
   return refused(g, k, "does not have the sizes that it was compiled for");
+}
+/* The runtime's words for an index that is outside. */
+static Status *out_of_range(const Group *g, const Outside *bad) {
+  char text[160];
+  snprintf(text, sizeof text, "index %lld is out of bounds, must be within the inclusive range [%lld, %lld]",
+           (long long)bad->index, -(long long)bad->n, (long long)bad->n - 1);
+  return refused(g, -1, text);
 }
 
 Status *run_group(void *group, Context *context) {
@@ -136,7 +148,7 @@ Status *run_group(void *group, Context *context) {
   double work[g->calls + 1];
   size_t rank = 0;
   int sizes = 0, calls = 0, places = 0;
-  int32_t bad = 0;
+  Outside bad = {0, 0, 0};
   /* a loop: where its steps begin, their number and that of this one; what it moves */
   const int64_t *first_step = 0, *moved = 0, *states = 0;
   int64_t steps = 0, at = 0;
@@ -219,7 +231,7 @@ Status *run_group(void *group, Context *context) {
         for (int64_t more = *x++; more; more--) *number++ = v[*x++];
       }
       TRY(spread(context, made, jobs, first, sum));
-      if (bad) return refused(g, -1, "an index is out of range");
+      if (bad.is_there) return out_of_range(g, &bad);
       break;
     }
     case COMBINE: { /* function, where to, where from, elements, call, count */

@@ -125,7 +125,8 @@ def _neighbours(folder):
     above = os.path.dirname(os.path.abspath(folder))
     while not os.path.isdir(above):
         above = os.path.dirname(above)
-    names = sorted(entry.name for entry in os.scandir(above) if entry.is_dir())
+    with os.scandir(above) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir())
     return f"the folders in {above} are {', '.join(names) or 'none'}"
 
 

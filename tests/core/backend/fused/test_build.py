@@ -228,6 +228,17 @@ def test_libraries_that_were_not_used_for_longest_are_removed(monkeypatch, priva
     assert not paths[2].with_suffix(".c").exists()
 
 
+def test_files_that_vanish_while_the_oldest_are_looked_for(private, monkeypatch):
+    """As those that another process renames: a link to nothing is listed, too, and is not there."""
+    old = build(source(0))
+    os.utime(old, (0, 0))
+    for k in range(20):
+        (private / f"{k}{home.OBJECT}").symlink_to(private / "nothing")
+    monkeypatch.setattr(home, "_LIMIT", 1)
+    build(source(1))
+    assert not old.exists()
+
+
 def test_what_killed_compilers_have_left_is_removed(private):
     path = build(source(1))
     partial = home.partial_path(str(path))
