@@ -135,7 +135,7 @@ static Status *other_sizes(const Group *g, int64_t k) {
 /* The runtime's words for an index that is outside. */
 static Status *out_of_range(const Group *g, const Outside *bad) {
   char text[160];
-  snprintf(text, sizeof text, "index %lld is out of bounds, must be within the inclusive range [%lld, %lld]",
+  snprintf(text, sizeof text, "out of data bounds, idx=%lld must be within the inclusive range [%lld, %lld]",
            (long long)bad->index, -(long long)bad->n, (long long)bad->n - 1);
   return refused(g, -1, text);
 }

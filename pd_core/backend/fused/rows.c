@@ -91,7 +91,7 @@ static Status *run_added(const int64_t *width, Context *context, int is_wide) {
   if (outside >= 0) { /* before anything is written: the table may be its own result */
     char text[160];
     const int64_t found = is_wide ? ((const int64_t *)a.index)[outside] : ((const int32_t *)a.index)[outside];
-    snprintf(text, sizeof text, "index %lld is out of bounds, must be within the inclusive range [%lld, %lld]",
+    snprintf(text, sizeof text, "out of data bounds, idx=%lld must be within the inclusive range [%lld, %lld]",
              (long long)found, -(long long)a.height, (long long)a.height - 1);
     return failure(text);
   }

@@ -27,6 +27,18 @@ def test_same_as_pytorch_with_grouped_heads(causal, rng):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [-0.5, 0.0])
+def test_scales_that_are_not_positive(scale, rng):
+    """ONNX Runtime's operator for inference takes none of them."""
+    arrays = [rng.standard_normal((2, 2, 5, 3)).astype("float32") for _ in range(3)]
+    slots = heads(2, 3), heads(2, 3), heads(2, 3)
+    q, k, v = arrays
+    weights = np.exp(scale * q @ k.swapaxes(2, 3))
+    wanted = weights @ v / weights.sum(-1, keepdims=True)
+    got = pd.eval(pd.attention(*slots, scale=scale), dict(zip(slots, arrays, strict=True)))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_dropout_zeroes_weights_in_training():
     one = np.ones((1, 1, 1, 1), "float32")
     y = pd.attention(

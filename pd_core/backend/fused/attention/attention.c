@@ -106,7 +106,10 @@ static int can_hide(const Attention *a, int64_t batch, int64_t head, int with_gr
   const float q = magnitude(&a->t[Q], batch, head, a->tq, a->d);
   const float k = magnitude(&a->t[K], batch, head, a->tk, a->d);
   float v = magnitude(&a->t[V], batch, head, a->tk, a->dv);
-  if (with_gradient) v += magnitude(&a->t[DY], batch, head, a->tq, a->dv);
+  if (with_gradient) { /* the products of values with a gradient do not overflow, either */
+    const float dy = magnitude(&a->t[DY], batch, head, a->tq, a->dv);
+    v += dy + v * dy * (float)a->dv;
+  }
   const float most = q * k * (float)a->d * fabsf(a->node->scale);
   return most < FAR / 4 && v <= 3e38f; /* neither holds for NaN */
 }

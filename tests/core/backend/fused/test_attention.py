@@ -174,6 +174,19 @@ def test_special_values(name, value):
         assert np.abs(x[kept] - result[key][kept]).max(initial=0) <= 1e-5 * scale
 
 
+def test_products_of_hidden_values_that_overflow():
+    """An infinite product of a value with a gradient is NaN behind a weight of 0."""
+    made = model(1, 2, 30, 30, 8, 8, mask=(30, 30))
+    feeds = feeds_of(made)
+    feeds["m"] = causal(30, 30, -1.7e38)
+    feeds["v"][..., 29, :] = feeds["dy"][..., 0, :] = 1e20
+    changed, library, _ = fused(made)
+    expected, result = run(made, feeds), run(changed, feeds, library)
+    assert np.isnan(expected["dq"]).any()
+    for key, x in expected.items():
+        np.testing.assert_array_equal(np.isfinite(x), np.isfinite(result[key]), key)
+
+
 def test_no_key_is_visible():
     """Rows of -infinity are NaN, and those of the lowest number equal weights."""
     made = model(1, 1, 20, 20, 4, 4, mask=(20, 20))

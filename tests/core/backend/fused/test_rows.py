@@ -198,3 +198,63 @@ def test_an_index_out_of_range_names_the_value():
     for session in (pd.Session(), pd.Session(fused=True)):
         with session, pytest.raises(pd.OutOfRange, match=r"9 in row 1 is outside -5 … 4"):
             session.eval(total, {ids: np.array([1, 9])})
+
+
+def _outside(fused, bad):
+    """The error of a step whose groups read rows by several indices, and the table after it."""
+    ids, places = (pd.Variable(name, shape=[None], dtype="int64") for name in ("ids", "places"))
+    label = pd.Variable("label", shape=[None], dtype="int64")
+    table = pd.Variable("table", data=np.ones((5, 4), np.float32), row_sparse=True)
+    other = pd.Variable("other", data=np.ones((7, 4), np.float32))
+    scores = pd.tanh(pd.gather(table, ids) + pd.gather(other, places))
+    loss = pd.reduce_mean(pd.softmax_cross_entropy(scores, label))
+    update = pd.MomentumOptimizer(0.1).minimize(loss)
+    feeds = {ids: np.array([0, 4, 2]), places: np.array([6, 0, -7]), label: np.array([3, 0, 1])}
+    for v in feeds:
+        if v.name in bad:
+            feeds[v][1] = bad[v.name]
+    with pd.Session(fused=fused) as session:
+        with pytest.raises(pd.OutOfRange) as error:
+            session.eval([loss, update], feeds)
+        return str(error.value).split("\n")[0], session.eval(table)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"ids": 5},
+        {"ids": -6},
+        {"ids": -(2**63)},
+        {"ids": 2**63 - 1},
+        {"places": 7},
+        {"places": -8},
+        {"label": 4},
+        {"label": -1},
+    ],
+    ids=str,
+)
+def test_an_index_of_a_group_out_of_range(bad):
+    """It is named as in the unfused program, whichever operator of a group it belongs to."""
+    found, table = _outside(True, bad)
+    assert found == _outside(False, bad)[0]
+    assert found.startswith(next(iter(bad)))
+    np.testing.assert_array_equal(table, 1.0)
+
+
+def test_an_index_of_a_loop_out_of_range():
+    """What a kernel says of it is known, though a body of a loop cannot be computed again."""
+    x = pd.Variable("x", shape=[None], dtype="int64")
+    rows = np.arange(5, dtype=np.float32)
+
+    def step(total, k):
+        total = total + pd.tanh(pd.gather(rows, k)) * 2.0
+        return total, total
+
+    texts = []
+    for fused in (False, True):
+        with pd.fresh(), pd.Session(fused=fused) as session:
+            y = pd.scan(step, np.float32(0), x)[1]
+            with pytest.raises(pd.OutOfRange) as error:
+                session.eval(y, {x: np.array([1, 9])})
+            texts.append(str(error.value).split("\n")[0])
+    assert texts[0] == texts[1]
