@@ -50,7 +50,7 @@ def explained(error: BackendError, nodes: Iterable[Node], compute: Compute) -> B
     site = None if _OF_SEVERAL.match(error.text) else error.site
     here = [site is None or node.site == site for node in choosing]
     found: tuple[Node, str] | None = None
-    # Where nothing that is fed is outside there, an index computed from it may have been read first.
+    # What is computed from an index may have been read before the index itself, elsewhere.
     for at in (True, False):
         chosen = [node for node, is_here in zip(choosing, here, strict=True) if is_here is at]
         for node, index, text in _outside_of(chosen, choosing, compute):

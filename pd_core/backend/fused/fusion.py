@@ -126,7 +126,8 @@ class _Fuser:
     def _replaced(self, nodes, known, outside, rejected):
         """The nodes in place of those of groups, by index.
 
-        None if nodes are rejected that would read what no other node needs: once more without.
+        None if nodes are rejected that would read what no other node needs, or what is only inside
+        of a group: once more without.
         """
         found = {k: s for k, s in enumerate(known) if s is not None and k not in rejected}
         needs = [_read(found[k]) if k in found else reads(node) for k, node in enumerate(nodes)]
@@ -140,14 +141,16 @@ class _Fuser:
             for x in names:
                 used[x].add(k)
         attempt = _Attempt(self, nodes, found, needs, used, outside)
-        dead = {y for k, node in enumerate(nodes) if k not in alive for y in node.output}
-        again = False
+        lost = {y for k, node in enumerate(nodes) if k not in alive for y in node.output}
         for members, result in attempt.groups():
-            if result is None and any(
-                set(reads(nodes[k])) - set(needs[k]) and k in alive for k in members
-            ):
-                again |= not all(dead.isdisjoint(reads(nodes[k])) for k in members)
+            if result is not None:
+                made = {y for k in members for y in nodes[k].output}
+                lost |= made - {y for node in result for y in node.output}
+            elif any(set(reads(nodes[k])) - set(needs[k]) and k in alive for k in members):
                 rejected.update(members)
+        left = [k for k in found if k not in attempt.replaced]
+        again = [k for k in left if not lost.isdisjoint(reads(nodes[k]))]
+        rejected.update(again)
         return None if again else attempt.replaced
 
     def _measure_inputs(self, graph):

@@ -332,6 +332,14 @@ def test_inference(layer, batch, left):
     assert left == [(4, 0)]
 
 
+@pytest.mark.parametrize("layer", [pd.nn.RNN, pd.nn.GRU, pd.nn.LSTM])
+def test_inference_with_lengths(layer):
+    """All kinds of kernels: a Size reads what would be inside of a group."""
+    x, lengths = pd.Variable([None, None, 5]), pd.Variable([None], dtype="int64")
+    y = layer(4)(x, lengths=lengths)[0]
+    same([y], {x: floats(3, 4, 5), lengths: np.array([1, 4, 0])})
+
+
 def test_inference_with_large_matrices(left, monkeypatch):
     """The runtime's operators stay: reading the matrices is the limit."""
     monkeypatch.setattr(forms, "LOOP_BYTES", 4 * H * 4 * H - 1)
