@@ -369,7 +369,7 @@ def test_an_index_out_of_range_is_an_error(name, value, programs):
     _, changed, library = programs
     feeds = feeds_of(3)
     feeds[name][1] = value
-    with pytest.raises(Exception, match="an index is out of range"):
+    with pytest.raises(Exception, match=rf"idx={value} must be within"):
         run(changed, feeds, library)
 
 

@@ -314,7 +314,7 @@ def test_a_loop_repeats_to_the_bit_and_leaves_what_it_is_given(loop):
 def test_an_index_out_of_range_in_a_step_is_an_error(step, loop):
     feeds = _feeds(4, 2)
     feeds["ks"][step] = 5
-    with pytest.raises(Exception, match="an index is out of range"):
+    with pytest.raises(Exception, match="out of data bounds, idx="):
         run(loop[1], feeds, loop[2])
 
 
