@@ -165,6 +165,7 @@ CPU = (
             "MaxPool": nan.max_pool,
             "GlobalMaxPool": nan.global_max_pool,
             "TopK": nan.top_k,
+            **dict.fromkeys(("ScatterElements", "ScatterND"), nan.scattered),
             "Clip": nan.clip,
             "Sign": nan.sign,
         }

@@ -1,7 +1,7 @@
 """NaN in maxima: ONNX Runtime's CPU kernels lose one, unless it stands first or in a lucky lane.
 
-ReduceMax, ReduceMin, ReduceLogSumExp beside an infinity, ArgMax, ArgMin, TopK and both max poolings
-compare a NaN as any number. Here an element that is NaN makes the result NaN, or is the place that
+ReduceMax, ReduceMin, ReduceLogSumExp beside an infinity, ArgMax, ArgMin, TopK, both max poolings and
+scatters by max and min compare a NaN as any number. Here an element that is NaN makes the result NaN, or is the place that
 was asked for, as in NumPy and PyTorch. A sum over the operand tells whether there may be any, in
 about the time that the fastest of these kernels takes: NaN + x is NaN. Only then, or where
 infinities of both signs give such a sum, the form runs that is exact.
@@ -107,6 +107,28 @@ def arg_extreme(node: Node, inputs: Inputs, context: Context) -> Outputs:
         return [ops.where(has_nan, at, _kept(node, inputs)[0])]
 
     return _exact_if_nan(node, inputs, context, exact)
+
+
+def scattered(node: Node, inputs: Inputs, context: Context) -> Outputs:
+    """Make an element NaN to which a NaN is scattered by max or min, and one that is NaN before."""
+    data, index, updates = inputs
+    if node.attributes.get("reduction") not in ("max", "min") or not is_float(data):
+        return None
+
+    def exact():
+        none = ops.cast(ops.zeros_like(data), np.float32)
+        is_nan = ops.cast(apply("IsNaN", updates), np.float32)
+        options = {**node.attributes, "reduction": "add"}
+        counts = apply(node.op_type, none, index, is_nan, **options)
+        mask = ops.logical_or(counts > 0, apply("IsNaN", data))
+        return [_nan_where(mask, _kept(node, inputs)[0])]
+
+    is_filled = is_output_of(data, "Expand") and data.node.inputs[0].value is not None
+    total = _total(updates, context)
+    if not is_filled and data.value is None:
+        total = total + _total(data, context)
+    results = ops.cond(apply("IsNaN", total), exact, lambda: _kept(node, inputs))
+    return retyped(as_list(results), [y.dims for y in node.outputs])
 
 
 def clip(node: Node, inputs: Inputs, context: Context) -> Outputs:

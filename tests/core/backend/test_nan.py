@@ -330,6 +330,32 @@ def test_softmax_and_logsumexp_of_a_row_with_nan_are_nan(dtype):
             assert np.isnan(y[has_nan]).all() and np.isfinite(y[finite]).all()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scatters_by_extremes_keep_nan(dtype, rng):
+    ids = np.array([0, 1, 0, 2, 1, 0])
+    x, old = pd.Variable([6, 3], dtype=dtype), pd.Variable([4, 3], dtype=dtype)
+    results = [pd.segment_max(x, ids, 3), pd.segment_min(x, ids, 3)]
+    results += [pd.scatter(old, np.repeat(ids, 3).reshape(6, 3), x, 0, r) for r in ("max", "min")]
+    results += [apply("ScatterND", old, ids[:, None], x, reduction=r) for r in ("max", "min")]
+    for _ in range(5):
+        values, before = (
+            rng.normal(size=(6, 3)).astype(dtype),
+            rng.normal(size=(4, 3)).astype(dtype),
+        )
+        values[rng.random((6, 3)) < 0.2] = np.nan
+        before[rng.random((4, 3)) < 0.2] = np.nan
+        wanted = []
+        for compared in (np.maximum, np.minimum):
+            rows = [compared.reduce(values[ids == k]) for k in range(3)]
+            whole = before.copy()
+            compared.at(whole, ids, values)
+            wanted.append((np.array(rows), whole))
+        (most, whole_most), (least, whole_least) = wanted
+        expected = [most, least, *[whole_most, whole_least] * 2]
+        for y, value in zip(pd.eval(results, {x: values, old: before}), expected, strict=True):
+            same(y, value)
+
+
 def test_clip_to_a_bound_that_is_nan_is_nan():
     x, low, high = pd.Variable([None]), pd.Variable([]), pd.Variable([])
     array = np.array([-2, 0, 2, np.nan], np.float32)
