@@ -35,12 +35,6 @@ DIFFERENCES = {
         "0; NumPy has NaN",
         "an empty batch then costs nothing, and leaves parameters as they are",
     ),
-    "NaN in maxima": Difference(
-        "`scatter` with the reductions `max` and `min`",
-        "NaN",
-        "a number in some places; NumPy has NaN",
-        "the kernels of ONNX Runtime compare, and NaN is not larger",
-    ),
     "products with infinity": Difference(
         "`conv`, `conv_transpose`, `dft`, `interpolate`",
         "infinities and NaN",

@@ -1,10 +1,10 @@
 """NaN in maxima: ONNX Runtime's CPU kernels lose one, unless it stands first or in a lucky lane.
 
-ReduceMax, ReduceMin, ReduceLogSumExp beside an infinity, ArgMax, ArgMin, TopK, both max poolings and
-scatters by max and min compare a NaN as any number. Here an element that is NaN makes the result NaN, or is the place that
-was asked for, as in NumPy and PyTorch. A sum over the operand tells whether there may be any, in
-about the time that the fastest of these kernels takes: NaN + x is NaN. Only then, or where
-infinities of both signs give such a sum, the form runs that is exact.
+ReduceMax, ReduceMin, ReduceLogSumExp beside an infinity, ArgMax, ArgMin, TopK, both max poolings
+and scatters by max and min compare a NaN as any number. Here an element that is NaN makes the
+result NaN, or is the place that was asked for, as in NumPy and PyTorch. A sum over the operand
+tells whether there may be any, in about the time that the fastest of these kernels takes: NaN + x
+is NaN. Only then, or where infinities of both signs give such a sum, the form runs that is exact.
 """
 
 from collections.abc import Callable

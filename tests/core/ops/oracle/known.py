@@ -31,7 +31,6 @@ NAN = (NOT_FINITE,)
 KNOWN = {
     "attributes": Match("exponential_linear_units|LeakyRelu|attention", (), ("float64",)),
     "order of NaN": Match("Unique|sequence_top_k|sequence_ranks|ndcg|lambda_rank", NAN),
-    "NaN in maxima": Match("ScatterElements-axis=0,reduction=m", NAN),
     "mean of nothing": Match("ReduceMean|classification_error|global_pools", ("empty",), ()),
     "products with infinity": Match("Conv|DFT|Resize|interpolate|grid_sample", NAN),
     "digits of draws": Match("uniform_random-range", (), ()),
