@@ -1,7 +1,5 @@
 """Functions that move elements: reshape, concat, slice, pad, transpose."""
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import mul
@@ -25,7 +23,13 @@ from ..graph.variable import (
     open_dim,
 )
 from .math import cast, less_than, logical_and, minimum, where
-from .sizes import TargetShape, shape_operand
+from .sizes import (
+    TargetShape,
+    reshaped_at_run_time,
+    reshaped_dims,
+    shape_operand,
+    with_inferred_batch,
+)
 
 Axes = int | Sequence[int]
 Widths = Variable | Sequence[int] | np.ndarray  # of a padding
@@ -119,70 +123,10 @@ def reshape(x: Operand, shape: TargetShape) -> Variable:
     x = constant(x)
     target, dims = shape_operand(shape)
     if dims is not None:
-        return _reshaped_at_run_time(x, shape, dims)
+        return reshaped_at_run_time(x, shape, dims)
     array: Any = target.value
-    sizes = _with_inferred_batch(x, array.reshape(-1).tolist())
-    return apply("Reshape", x, whole(sizes), known=_reshaped_dims(x, sizes))
-
-
-def _reshaped_at_run_time(x, shape, dims):
-    """Reshape to a list of sizes with Variables among them."""
-    if dims.count(-1) > 1:
-        raise ShapeError(f"{list(dims)} leaves several sizes to be inferred")
-    shape = list(shape)
-    for k, d in enumerate(dims):
-        if d == 0 and k < x.rank:
-            shape[k] = x.dims[k] if isinstance(x.dims[k], int) else size_of(x, k)
-    target, dims = shape_operand(shape)
-    names = Counter(d for d in dims if isinstance(d, str))
-    if dims.count(-1) == 1 and names == Counter(x.dims[k] for k in _unknown_axes(x)):
-        row, own = (math.prod(d for d in s if isinstance(d, int)) for s in (x.dims, dims))
-        if own and row % own == 0:
-            shape[dims.index(-1)] = -row // own
-            target, dims = shape_operand(shape)
-    known = [fresh_dim() if d == -1 else d for d in dims]
-    # a size that is 0 is no axis to be copied
-    return apply("Reshape", x, target, known=known, allowzero=int(-1 not in dims))
-
-
-def _with_inferred_batch(x, sizes):
-    """Rewrite [0, -1] for x [N, 2, 3] as [-1, 6]: ONNX cannot infer the 6 where N is 0."""
-    unknown = _unknown_axes(x)
-    if len(unknown) != 1 or sizes.count(-1) != 1:
-        return sizes
-    batch, inferred = unknown[0], sizes.index(-1)
-    if batch >= len(sizes) or sizes[batch] != 0:
-        return sizes
-    settled = _with_copied_sizes(x, sizes)
-    row = math.prod(d for d in x.dims if isinstance(d, int))
-    fixed = math.prod(d for k, d in enumerate(settled) if k not in (batch, inferred))
-    if not fixed or row % fixed:
-        return sizes
-    settled[batch], settled[inferred] = -1, row // fixed
-    return settled
-
-
-def _reshaped_dims(x, sizes):
-    """Return the result's dims where ONNX loses them: [N, 784] to [-1, 1, 28, 28] keeps N."""
-    unknown = _unknown_axes(x)
-    if sizes.count(-1) != 1 or len(unknown) != 1:
-        return None
-    sizes = _with_copied_sizes(x, sizes)
-    if any(isinstance(d, str) for d in sizes):
-        return None
-    row = math.prod(d for d in x.dims if isinstance(d, int))
-    fixed = math.prod(d for d in sizes if d != -1)
-    inferred = x.dims[unknown[0]] if fixed == row else fresh_dim()
-    return tuple(inferred if d == -1 else d for d in sizes)
-
-
-def _unknown_axes(x):
-    return [k for k, d in enumerate(x.dims) if isinstance(d, str)]
-
-
-def _with_copied_sizes(x, sizes):
-    """Replace each 0 by the size of that axis of x."""
-    return [x.dims[k] if d == 0 and k < x.rank else d for k, d in enumerate(sizes)]
+    sizes = with_inferred_batch(x, array.reshape(-1).tolist())
+    return apply("Reshape", x, whole(sizes), known=reshaped_dims(x, sizes))
 
 
 @op

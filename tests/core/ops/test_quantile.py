@@ -119,7 +119,7 @@ def test_histograms_are_those_of_numpy(rng):
     assert counts.eval().tolist() == [0, 2]
 
 
-def test_a_histogram_of_computed_numbers_of_float16_counts_the_edges(rng):
+def test_a_histogram_of_computed_float16_counts_the_edges(rng):
     for _ in range(4):
         array = rng.standard_normal(20).astype("float16")
         x, feeds = open_slot(array)
