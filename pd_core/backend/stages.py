@@ -107,7 +107,7 @@ _VIEWS = {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Identity"}
 
 
 def _viewed(x):
-    """What a value is a view of, whose memory it may share."""
+    """Return the Variable behind the views, whose memory a value may share."""
     while x is not None and x.node is not None and x.node.op_type in _VIEWS:
         x = x.node.inputs[0]
     return x

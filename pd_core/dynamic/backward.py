@@ -48,7 +48,7 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
 
 
 class _Known(NamedTuple):
-    """What a backward pass is of traces of one pattern, and its name for all like it.
+    """A backward pass of traces of one pattern, and the name that all like it share.
 
     `places` are those of what has a gradient, `ended` indices of fetches. `on_demand` is whether
     gradients can be `Unread`: they are of parameters, by reference, and then of results, as indices
@@ -113,7 +113,7 @@ class BackwardPass:
 
     @cached_property
     def wrt(self) -> list[Variable]:
-        """What the gradients are of, in the trace."""
+        """The Variables of the trace to which gradients belong."""
         trace = cast(Matched, self.trace)
         return [trace.at(place) for place in self.known.places]
 

@@ -43,6 +43,14 @@ def numbers(x: Operand) -> Variable:
     return x
 
 
+def floats(x: Operand) -> Variable:
+    """Return x, whose elements are floats; DTypeError if they are not."""
+    x = constant(x)
+    if x.dtype.kind != "f":
+        raise DTypeError(f"takes floats, not {describe(x)}")
+    return x
+
+
 def per_axis(value: Operand, n: int) -> list[int]:
     """Return one int for each of n axes."""
     array: Any = whole(value).value

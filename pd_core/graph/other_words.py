@@ -324,7 +324,7 @@ _NO = "no: "  # before the reason why there is nothing for a name
 
 
 def function_here(name: str) -> str | None:
-    """What a function of another framework is here, or "no: " and why; None if it is unknown.
+    """Return our words for a function of another framework, or "no: " and why; None if unknown.
 
     Functions in place, `add_`, and copies of views, `select_copy`, are found by the plain names.
     """

@@ -78,7 +78,7 @@ IN_PLACE = _words("""
 
 
 def _text(name: str, names: Mapping[str, str]) -> str:
-    """What a method is here: a line, or "no: " and why."""
+    """Return our line for a method, or "no: " and why there is none."""
     if name in WITHOUT:
         return f"no: {WITHOUT[name]}"
     return names.get(name, f"x.{name}(…)")

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..graph.checks import sizes_differ
-from ..graph.errors import DTypeError, GraphError, ShapeError
+from ..graph.checks import floats, sizes_differ
+from ..graph.errors import GraphError, ShapeError
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Operand, Variable, describe
 from .math import cast, maximum
 from .promotion import match_dtypes
 from .reduce import reduce_sum
@@ -73,8 +73,5 @@ def _wide(*operands: Variable) -> list[Variable]:
 
 
 def _floats(x: Operand, y: Operand) -> tuple[Variable, Variable]:
-    a, b = (constant(v) for v in match_dtypes(x, y))
-    for v in (a, b):
-        if v.dtype.kind != "f":
-            raise DTypeError(f"takes floats, not {describe(v)}")
+    a, b = (floats(v) for v in match_dtypes(x, y))
     return a, b

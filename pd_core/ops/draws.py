@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..graph.checks import axis_of, whole
-from ..graph.errors import DTypeError, ShapeError
+from ..graph.checks import axis_of, floats, whole
+from ..graph.errors import ShapeError
 from ..graph.node import refined
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
@@ -192,6 +192,4 @@ def _floats(x):
     x = constant(x)
     if not x.rank:
         raise ShapeError(f"takes distributions [..., C], not {describe(x)}")
-    if x.dtype.kind != "f":
-        raise DTypeError(f"takes floats, not {describe(x)}")
-    return x
+    return floats(x)

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from ..graph.errors import DTypeError
+from ..graph.checks import floats
 from ..graph.op import op
-from ..graph.variable import Operand, Variable, constant, describe
+from ..graph.variable import Operand, Variable, constant
 from . import math as m
 from .math import differentiated_as
 from .mode import stop_gradient
@@ -46,7 +46,7 @@ def logaddexp(a: Operand, b: Operand) -> Variable:
         DTypeError: the operands are no floats of one dtype.
         ShapeError: the operands do not broadcast.
     """
-    a, b = (_floats(v) for v in match_dtypes(a, b))
+    a, b = (floats(v) for v in match_dtypes(a, b))
     top = stop_gradient(m.maximum(a, b))
     infinite = m.is_inf(top)  # inf - inf is no number
     finite = m.where(infinite, 0.0, top)
@@ -74,7 +74,7 @@ def xlogy(x: Operand, y: Operand) -> Variable:
         DTypeError: the operands are no floats of one dtype.
         ShapeError: the operands do not broadcast.
     """
-    x, y = (_floats(v) for v in match_dtypes(x, y))
+    x, y = (floats(v) for v in match_dtypes(x, y))
     no_number = m.logical_or(y <= 0.0, m.equal(y, math.inf))
     return x * m.log(m.where(m.logical_and(m.equal(x, 0.0), no_number), 1.0, y))
 
@@ -100,7 +100,7 @@ def nan_to_num(
     x = constant(x)
     if x.dtype.kind in "biu":
         return x
-    _floats(x)
+    floats(x)
     limit = float(np.finfo(x.dtype).max)
     high, low = limit if posinf is None else posinf, -limit if neginf is None else neginf
     number = m.where(m.is_nan(x), float(nan), x)
@@ -124,7 +124,7 @@ def lgamma(x: Operand) -> Variable:
     Raises:
         DTypeError: x is no float.
     """
-    x = _floats(x)
+    x = floats(x)
     negative, infinite = x <= 0.0, m.is_inf(x)
     safe = m.where(infinite, 1.0, x)
     positive = m.where(negative, 1.0 - safe, safe)
@@ -156,7 +156,7 @@ def digamma(x: Operand) -> Variable:
     Raises:
         DTypeError: x is no float.
     """
-    x = _floats(x)
+    x = floats(x)
     negative = x <= 0.0
     positive = m.where(negative, 1.0 - x, x)
     small = positive < float(_SHIFT)
@@ -190,7 +190,7 @@ def erfinv(x: Operand) -> Variable:
     Raises:
         DTypeError: x is no float.
     """
-    x = _floats(x)
+    x = floats(x)
     inside = abs(x) < 1.0
     safe = m.where(inside, x, 0.0)
     w = -m.log((1.0 - safe) * (1.0 + safe))
@@ -219,10 +219,3 @@ def _polynomial(factors, x):
     for factor in rest:
         result = result * x + factor
     return result
-
-
-def _floats(x: Operand) -> Variable:
-    x = constant(x)
-    if x.dtype.kind != "f":
-        raise DTypeError(f"takes floats, not {describe(x)}")
-    return x

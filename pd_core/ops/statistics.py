@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ..graph.checks import floats
 from ..graph.errors import DTypeError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
@@ -47,7 +48,7 @@ def logsumexp(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> V
         DTypeError: x is no float.
         ShapeError: x has no such axis.
     """
-    x = _floats(x)
+    x = floats(x)
     axes = axes_of(x, axis)
     top = stop_gradient(reduce_max(x, axes, keep_dim=True))
     top = where(less_than(abs(top), math.inf), top, 0.0)  # inf - inf is NaN
@@ -77,7 +78,7 @@ def var(
         DTypeError: x is no float.
         ShapeError: x has no such axis.
     """
-    x = _floats(x)
+    x = floats(x)
     axes = axes_of(x, axis)
     difference = x - reduce_mean(x, axes, keep_dim=True)
     total = reduce_sum(difference * difference, axes, keep_dim)
@@ -102,7 +103,7 @@ def std(
         DTypeError: x is no float.
         ShapeError: x has no such axis.
     """
-    return _root(var(_floats(x), axis, keep_dim=keep_dim, correction=correction))
+    return _root(var(floats(x), axis, keep_dim=keep_dim, correction=correction))
 
 
 @op
@@ -125,7 +126,7 @@ def norm(x: Operand, p: float = 2.0, axis: Axes | None = None, keep_dim: bool = 
         DTypeError: x is no float.
         ShapeError: x has no such axis.
     """
-    x = _floats(x)
+    x = floats(x)
     axes = axes_of(x, axis)
     if p == 2:
         return _root(reduce_sum(x * x, axes, keep_dim))
@@ -222,13 +223,6 @@ def count_nonzero(x: Operand, axis: Axes | None = None, keep_dim: bool = False) 
     x = constant(x)
     zero = equal(x, constant(np.zeros((), x.dtype), x.dtype))
     return reduce_sum(cast(logical_not(zero), np.int64), axes_of(x, axis), keep_dim)
-
-
-def _floats(x: Operand) -> Variable:
-    x = constant(x)
-    if x.dtype.kind != "f":
-        raise DTypeError(f"takes floats, not {describe(x)}")
-    return x
 
 
 def _ones(x: Variable) -> Variable:

@@ -69,7 +69,7 @@ class Operators:
 
 
 def _rest(step: Step) -> tuple[object, ...]:
-    """What a step has besides the names of values, with its kind."""
+    """Return the kind of a step and its fields, less the names of values."""
     if isinstance(step, Map):
         return Map, step.text, len(step.inputs), step.number, step.axis, step.is_plain, step.at
     if isinstance(step, Join):

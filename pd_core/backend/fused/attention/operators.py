@@ -92,7 +92,7 @@ class _Codes:
 
 @dataclass
 class _Given:
-    """What an operator is compiled with."""
+    """The arguments from which the C of an operator is made."""
 
     last: dict[str, bool]  # of Q, K, V, Y, DY, DQ, DK, DV
     scale: float
@@ -184,7 +184,10 @@ class _Matcher:
         return self.values.dims(x)
 
     def heads(self, x: str, turned: bool = False) -> _Heads:
-        """What x [batch, heads, steps, width] is a view of; `turned` has the last two swapped."""
+        """Return the array of which x [batch, heads, steps, width] is a view.
+
+        In one that is `turned` the last two axes are swapped.
+        """
         order = _TURNED if turned else _HEADS_FIRST
         factor, found = 1.0, None
         while True:

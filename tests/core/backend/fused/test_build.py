@@ -229,7 +229,7 @@ def test_libraries_that_were_not_used_for_longest_are_removed(monkeypatch, priva
 
 
 def test_files_that_vanish_while_the_oldest_are_looked_for(private, monkeypatch):
-    """As those that another process renames: a link to nothing is listed, too, and is not there."""
+    """Links to nothing are listed and are not there, like files that another process renames."""
     old = build(source(0))
     os.utime(old, (0, 0))
     for k in range(20):

@@ -242,7 +242,7 @@ def test_an_index_of_a_group_out_of_range(bad):
 
 
 def test_an_index_of_a_loop_out_of_range():
-    """What a kernel says of it is known, though a body of a loop cannot be computed again."""
+    """The kernel names the index, as the body of a loop cannot be computed again."""
     x = pd.Variable("x", shape=[None], dtype="int64")
     rows = np.arange(5, dtype=np.float32)
 
