@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from .recorded import Recorder, Recording
 from .stage_models import StageModel
 
 _SMALL = 1 << 14  # bytes; larger arrays are bound in each run, which costs less than a copy
@@ -24,6 +25,7 @@ class Bound:
         device: tuple[str, int],
         states: list[Any],
         updates: list[Any],
+        recorder: Recorder | None = None,
     ):
         self.session, self.part, self.device = session, part, device
         self.binding = session.io_binding()
@@ -37,6 +39,11 @@ class Bound:
             self.binding.bind_ortvalue_input(name, value)
         for (_, name), value in zip(part.updates, updates, strict=True):
             self.binding.bind_ortvalue_output(name, value)
+        self._recording: Recording | None = None
+        if recorder is not None:
+            bound = [(True, n, v) for (_, n), v in zip(part.states, states, strict=True)]
+            bound += [(False, n, v) for (_, n), v in zip(part.updates, updates, strict=True)]
+            self._recording = Recording(recorder, part, device, bound)
 
     def run(
         self,
@@ -50,6 +57,9 @@ class Bound:
 
         With `keep` the fetches stay on the device.
         """
+        recording = None if keep else self._recording
+        if recording is not None and recording.run(feeds, seed, fetched):
+            return
         part, fed = self.part, self._fed
         self._is_steady = True
         for k, name in part.feeds:
@@ -73,6 +83,8 @@ class Bound:
                     self.binding.bind_output(name, *place)
             for _, name in part.hands:  # values for later stages stay on the device
                 self.binding.bind_output(name, *self.device)
+        if self.device[0] != "cpu":  # feeds are copied there on another stream than that of the run
+            self.binding.synchronize_inputs()
         try:
             self.session.run_with_iobinding(self.binding)
         except Exception as error:
@@ -80,6 +92,8 @@ class Bound:
                 raise
             self._run_again()
         self._collect(handed, fetched, keep)
+        if recording is not None and not recording.after(self.session, feeds, seed, fetched):
+            self.session.run_with_iobinding(self.binding)
 
     def _bind(self, name: str, array: Any) -> None:
         """Bind a feed; one that is small and has the shape of the last one gets an array."""

@@ -32,9 +32,14 @@ _LEFT_OUT = ("cpu", "azure")
 _SELECTORS = {"openvino": "device_type"}
 # The library without which a provider of a wheel does not open, and ONNX Runtime prints an error.
 _LIBRARIES = {"tensorrt": "nvinfer"}
-# More options. OpenVINO and CUDA may compute in less precision than float32 otherwise.
+# More options. OpenVINO and CUDA may compute in less precision than float32 otherwise. With one
+# stream for all kernels and copies of CUDA none reads what another has not written yet.
 _OPTIONS = {
-    "cuda": {"cudnn_conv_algo_search": "HEURISTIC", "use_tf32": "0"},
+    "cuda": {
+        "cudnn_conv_algo_search": "HEURISTIC",
+        "use_tf32": "0",
+        "use_ep_level_unified_stream": "1",
+    },
     "openvino": {"precision": "ACCURACY"},
 }
 
@@ -56,7 +61,8 @@ class Device:
 
     `memory` names where OrtValues of the device are: `cpu`, if ONNX Runtime cannot allocate on it.
     `hardware` is what ONNX Runtime reports for a provider that is a plugin, None for one that is
-    part of the wheel, and `options` those of the provider.
+    part of the wheel, and `options` those of the provider. `records` is whether it can repeat the
+    kernels of a run, see `recorded`.
     """
 
     name: str
@@ -64,14 +70,19 @@ class Device:
     provider: str = ""
     hardware: Any = None
     options: Mapping[str, str] = field(default_factory=dict)
+    records: bool = False
 
-    def add_to(self, options: onnxruntime.SessionOptions) -> list[Any] | None:
-        """Choose the device in the options of a session; return the argument `providers`."""
+    def add_to(self, options: onnxruntime.SessionOptions, recorded: bool = False) -> list | None:
+        """Choose the device in the options of a session; return the argument `providers`.
+
+        Where `recorded`, the runtime records runs, or refuses to open the session.
+        """
         if self.name == "cpu":
             return ["CPUExecutionProvider"]
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         if self.hardware is None:
-            return [(self.provider, dict(self.options)), "CPUExecutionProvider"]
+            more = {"enable_cuda_graph": "1"} if recorded else {}
+            return [(self.provider, {**self.options, **more}), "CPUExecutionProvider"]
         options.add_provider_for_devices([self.hardware], dict(self.options))
         return None
 
@@ -158,6 +169,7 @@ def _cuda_devices():
     if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
         return {}
     onnxruntime.preload_dlls()
+    onnxruntime.set_default_logger_severity(3)  # a warning for each session, that says nothing
     names = [f"cuda:{k}" for k in range(count.value)]
     return {
         name: Device(
@@ -165,6 +177,7 @@ def _cuda_devices():
             name,
             "CUDAExecutionProvider",
             options={"device_id": str(k), **_OPTIONS["cuda"]},
+            records=os.environ.get("PD_CUDA_GRAPHS", "0") not in ("", "0"),
         )
         for k, name in enumerate(names)
     }

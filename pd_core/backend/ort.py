@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import cache, partial
@@ -29,10 +29,20 @@ from .graph_optimizers import unwanted_optimizers
 from .layout import position_major
 from .mismatches import in_words
 from .over_ranks import sum_over_ranks
-from .passes import CPU, CPU_GRADIENTS, CPU_KERNELS, CUDA, blocked, portable, scaled_sums
+from .passes import (
+    CPU,
+    CPU_GRADIENTS,
+    CPU_KERNELS,
+    CUDA,
+    FORMULAS,
+    blocked,
+    portable,
+    scaled_sums,
+)
 from .passes.context import Context, Pass, each_node
 from .passes.device import for_device
 from .passes.forms import NO_KERNELS, kernels
+from .recorded import Recorder, may_be_recorded
 from .stage_models import stage_models
 
 _LARGE = 32 << 20  # bytes of all values from which a program's memory is not planned
@@ -46,13 +56,16 @@ def session(
     profile: str = "",
     plan: bool = True,
     libraries: Iterable[Path] = (),
+    recorded: bool = False,
+    sizes: Mapping[str, int] | None = None,
 ) -> onnxruntime.InferenceSession:
     """Return an inference session with our options, without some of the graph optimizers.
 
     With `profile` it writes the times of its kernels to a file whose path begins like that. With
     `plan` it takes the memory of a run as one block once it knows the sizes of all values, beside
     what the first run took: faster for many small values, and up to twice the memory. `libraries`
-    have custom operators; they are loaded as long as the session is there.
+    have custom operators; they are loaded as long as the session is there. Where `recorded`, runs
+    are, see `recorded.py`. `sizes` are those of the inputs by name that are constants then.
     Each has threads of its own: ORT 1.31 refuses every session with default options in a process
     that has set up one pool for all. A pool stops spinning when a run ends, so that programs which
     take turns do not fight for cores.
@@ -66,20 +79,24 @@ def session(
     # The search for a buffer to share compares with every freed one: quadratic in the operators,
     # most of the start of a program of thousands. The plan of a run's memory shares them as well.
     options.enable_mem_reuse = False
-    options.enable_mem_pattern = plan
+    # Not on a device: a value that is copied from or to it is in use after the run has gone on.
+    options.enable_mem_pattern = plan and device == "cpu"
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
     for library in libraries:
         options.register_custom_ops_library(str(library))
     found = find_device(device)
-    providers = found.add_to(options)
+    for name, size in (sizes or {}).items():
+        options.add_free_dimension_override_by_name(name, size)
+    providers = found.add_to(options, recorded)
     # a provider that fails is an error, and not a reason to take the CPU
     opened = onnxruntime.InferenceSession(
         model, options, providers, disabled_optimizers=list(without), enable_fallback=0
     )
     if found.provider and found.provider not in opened.get_providers():
         raise RuntimeError(f"ONNX Runtime could not load {found.provider} for {device!r}")
-    count_fallbacks(device, opened)
+    if not recorded:  # else it is a program that has been counted
+        count_fallbacks(device, opened)
     return opened
 
 
@@ -105,18 +122,25 @@ def _probed(model, x):
         return None
 
 
-def _prepare(device):
-    """The function from a graph to the same with the operators of a device."""
+def _prepare(device, with_formulas=False):
+    """The function from a graph to the same with the operators of a device.
+
+    On another device than a CPU operators may have a kernel that the CPU has not. `with_formulas`
+    those that the CPU has none for are computed by others.
+    """
     if device == "cpu":
         return partial(for_device, passes=CPU, block=block_size(), contributed=contributed())
-    return partial(for_device, passes=CUDA)
+    return partial(for_device, passes=(*CUDA, *FORMULAS) if with_formulas else CUDA)
 
 
-def _parts(graph, seam, device, fused):
+def _parts(graph, seam, device, fused, with_formulas=False):
     """The stages of a graph, as models for a device."""
-    return stage_models(graph, seam, _prepare(device), writes_wait=fused)
+    prepare = _prepare(device, with_formulas)
+    return stage_models(graph, seam, prepare, writes_wait=fused)
 
 
+# What ONNX Runtime says of an operator that neither the device nor a CPU has a kernel for.
+_NO_KERNEL = "Provider type for"
 _PORTABLE = each_node(portable.LOWERINGS)
 
 
@@ -265,12 +289,23 @@ class OrtProgram:
         fused: bool = False,
     ):
         self.device = find_device(device).memory.partition(":")
-        self.parts = _parts(graph, seam, device, fused)
-        self.sessions = []
         self.fetched = len(graph.fetches)
         self.seam = range(len(seam))  # slots
-        self.sites = [list(part.sites.items()) for part in self.parts]
-        self.lengths = list(dict.fromkeys(each for part in self.parts for each in part.lengths))
+        try:
+            self._open(graph, _parts(graph, seam, device, fused), device, open_session, fused)
+        except BackendError as error:
+            if device == "cpu" or _NO_KERNEL not in str(error):
+                raise
+            parts = _parts(graph, seam, device, fused, with_formulas=True)
+            self._open(graph, parts, device, open_session, fused)
+
+    def _open(self, graph, parts, device, open_session, fused):
+        """Open sessions for the stages."""
+        self.parts, self.sites = parts, [list(part.sites.items()) for part in parts]
+        self.lengths = list(dict.fromkeys(each for part in parts for each in part.lengths))
+        self.sessions: list[Any] = []
+        self.recorders: list[Recorder | None] = []  # by stage
+        records = find_device(device).records and open_session is session
         plan, reads = graph.bytes < _LARGE, size_reads.get()
         for number, part in enumerate(self.parts):
             options: dict[str, Any] = {"plan": plan, "libraries": ()}
@@ -282,6 +317,10 @@ class OrtProgram:
                     model = part.lowered.model.SerializeToString()
                 self.sessions.append(open_session(model, device, **options))
             self._opened = partial(open_session, device=device, **options)
+            self.recorders.append(None)
+            if records and may_be_recorded(part, graph.bytes):
+                again = partial(self._opened, model, recorded=True)
+                self.recorders[-1] = Recorder(partial(_for_sizes, again))
             if reads is not None:
                 reads.models.append(model)
             del part.lowered  # the session has a copy
@@ -289,7 +328,7 @@ class OrtProgram:
     def without_sessions(self) -> "OrtProgram":
         """Return the same program without what runs it."""
         new = copy(self)
-        new.sessions = []
+        new.sessions, new.recorders = [], []
         return new
 
     def resized(self, model: bytes, size: int) -> "OrtProgram":
@@ -299,7 +338,7 @@ class OrtProgram:
         """
         new = copy(self)
         with self._traced(0):
-            new.sessions = [self._opened(model, plan=size < _LARGE)]
+            new.sessions, new.recorders = [self._opened(model, plan=size < _LARGE)], [None]
         return new
 
     @contextmanager
@@ -330,6 +369,10 @@ class OrtProgram:
                 index = names.index(name)
                 return BackendError(in_words(text), name, sites[index][1], (number, index))
         return BackendError(in_words(text))
+
+
+def _for_sizes(open_session, sizes):
+    return open_session(sizes=sizes)
 
 
 def _without_kernel(error: BackendError) -> Exception:
@@ -440,13 +483,16 @@ class OrtExecutable:
     def _new_phase(self, values, states, updated, held):
         kind, _, number = self.program.device
         bound = []
-        for session, part in zip(self.program.sessions, self.program.parts, strict=True):
+        program = self.program
+        stages = zip(program.sessions, program.parts, program.recorders, strict=True)
+        for session, part, recorder in stages:
             targets = [
                 values.buffers[self.updated[k]()][0] if k in part.in_place else updated[k][1]
                 for k, _ in part.updates
             ]
             inputs = [states[k][0] for k, _ in part.states]
-            bound.append(Bound(session, part, (kind, int(number or 0)), inputs, targets))
+            place = kind, int(number or 0)
+            bound.append(Bound(session, part, place, inputs, targets, recorder))
         return _Phase(bound, held, [updated[k] for k in self.swapped])
 
     def _pairs(self, values):

@@ -1,6 +1,7 @@
 """Feeds: arrays for variables, by object or by name, checked for type and shape."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,12 @@ from ..graph.node import ancestors
 from ..graph.variable import Variable, describe
 
 Feeds = Mapping[Variable | str, ArrayLike]
+
+
+def fed_shape(value: Any) -> tuple[int, ...]:
+    """Return the shape of what is fed, an array or a value on a device, whose shape is a method."""
+    shape = np.shape(value)
+    return tuple(shape()) if callable(shape) else shape
 
 
 def variable(key: Variable | str, targets: Callable[[], Sequence[Variable]]) -> Variable:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..graph.errors import ShapeError
 from ..graph.variable import Dim, Variable
+from .feeds import fed_shape
 from .packed_feeds import PackedFeeds
 
 
@@ -35,7 +36,7 @@ class Inputs:
         """
         held = self.held
         arrays = [fed[v] if v in fed else held[v] for v in self.fed]
-        shapes = tuple([a.shape for a in arrays])
+        shapes = tuple([fed_shape(a) for a in arrays])
         if shapes not in self._checked:
             sizes: dict[Dim, int] = {}
             origin: dict[Dim, Variable] = {}  # the feed of each size

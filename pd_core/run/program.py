@@ -9,6 +9,7 @@ import numpy as np
 from ..backend.base import SeamExchange
 from ..graph.variable import Variable
 from .draws import initial_value
+from .feeds import fed_shape
 from .inputs import NO_INPUTS, Inputs
 from .programs import Compiled
 from .structure import Structure
@@ -68,7 +69,7 @@ class Program:
         """Return whether it is right for feeds of these sizes, see `Compiled.covers`."""
         if not self.compiled.lengths:
             return True
-        shapes = tuple([np.shape(a) for a in arrays])
+        shapes = tuple([fed_shape(a) for a in arrays])
         if shapes not in self._covered:
             if not self.compiled.covers(shapes):
                 return False

@@ -15,6 +15,7 @@ from ..backend.passes.forms import NO_KERNELS
 from ..graph.node import ancestors, known_orders
 from ..graph.update import Update
 from ..graph.variable import Dim, Variable, size_reads
+from .feeds import fed_shape
 from .garbage import rare_collections
 from .resizing import Templates
 from .structure import Structure
@@ -84,7 +85,7 @@ class ProgramCache:
                 return None
             if program.lengths:
                 leaves = [structure.leaves[k] for k in program.fed]
-                if not program.covers([np.shape(fed[v]) for v in leaves]):
+                if not program.covers([fed_shape(fed[v]) for v in leaves]):
                     return None
             self._use(structure.key, program)
             return program
@@ -151,7 +152,7 @@ class Source:
         return {
             d: max(n, self.least.get(d, 0))
             for v, a in self.fed.items()
-            for d, n in zip(v.dims, a.shape, strict=True)
+            for d, n in zip(v.dims, fed_shape(a), strict=True)
             if isinstance(d, str)
         }
 

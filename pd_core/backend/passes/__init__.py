@@ -7,7 +7,7 @@ backend adds the passes of its device.
 """
 
 from ..dtypes import by_formulas, with_kernels
-from . import nan, portable
+from . import cuda, nan, portable
 from .affine import channel_affine
 from .attention import attention
 from .blocked import blocked_kernels
@@ -185,4 +185,6 @@ CPU = (
     scans_if_any,
     with_kernels,
 )
-CUDA = (scans_if_any,)
+CUDA = (each_node({"ConvTranspose": cuda.conv_transpose}), scans_if_any)
+# On top where an operator has a kernel neither there nor on the CPU.
+FORMULAS = (by_formulas, with_kernels)

@@ -3,14 +3,18 @@
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 import pd_core as pd
-from pd_core.backend import devices, program
+from pd_core.backend import devices, ort, program
+from pd_core.backend.base import NO_SEAM
 from pd_core.backend.devices import Device
 from pd_core.backend.fallbacks import count_fallbacks
 from pd_core.graph.node import ancestors
+from pd_core.run.feeds import fed_shape
 
 CPU = "CPUExecutionProvider"
 
@@ -221,3 +225,29 @@ def test_programs_for_webgpu_have_portable_forms(monkeypatch):
     x = pd.Variable("x", shape=[2, 3])
     graph = program.build([pd.sign(x)], [], [x], False, {}, layouts=backend.layouts)
     assert "Sign" not in {node.op_type for node in ancestors(graph.outputs)}
+
+
+def test_an_operator_without_any_kernel_is_computed_by_others(monkeypatch):
+    """Neither the device nor the CPU has one, of which the runtime says no more than this."""
+    x = pd.Variable("x", shape=[None], dtype="float64")
+    graph = program.build([pd.tan(x)], (), [x], False, {})
+    told = "Exception during initialization: Provider type for Tan node with name 'Tan' is not set."
+    opened = []
+
+    def open_session(model, device, **options):
+        opened.append({node.op_type for node in onnx.load_from_string(model).graph.node})
+        if "Tan" in opened[-1]:
+            raise errors.Fail(told)
+        return ort.session(model)
+
+    monkeypatch.setattr(ort, "find_device", lambda name: Device("cpu", "cpu"))
+    found = ort.OrtProgram(graph, NO_SEAM, "contoso:gpu", open_session)
+    assert len(opened) == 2 and "Tan" in opened[0]
+    y = found.bind([], []).run([np.array([0.5, -1.0])], ort.OrtValues("cpu"))[0]
+    np.testing.assert_allclose(y, np.tan([0.5, -1.0]), rtol=1e-14)
+
+
+def test_the_shape_of_a_value_on_a_device_is_that_of_an_array():
+    value = onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros((2, 3), "float32"))
+    assert fed_shape(value) == fed_shape(np.zeros((2, 3))) == (2, 3)
+    assert fed_shape(2.0) == ()
