@@ -38,6 +38,11 @@ def pytest_configure():
             os.sched_setaffinity(0, {cores[int(worker)]})
 
 
+def pytest_make_parametrize_id(val):
+    """Name bytes by their number: what they are may differ from process to process."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) and len(val) > 16 else None
+
+
 def pytest_collection_finish():
     """Take what was collected out of the garbage collector's sight.
 
