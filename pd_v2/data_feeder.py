@@ -1,10 +1,11 @@
 """Conversion of a minibatch, a list of samples, to one packed array per data layer."""
 
 import itertools
-from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from struct import error as struct_error
+from struct import pack, pack_into
 
 import numpy as np
 
@@ -137,13 +138,15 @@ class DataFeeder:
         batch, fields = dat if isinstance(dat, list) else list(dat), None
         arrays = []
         for column in self._columns:
-            array = column.array(batch)
+            array = None if column.loops is None else column.array(batch)
             if array is not None:
                 arrays.append(array)
                 continue
             if fields is None:
                 batch, fields = self._fields(batch)
-            arrays += column.arrays(column.of(fields, batch))
+            number = column.number
+            is_field = type(number) is int and 0 <= number < len(fields)
+            arrays += column.arrays(fields[number] if is_field else column.of(fields, batch))
         return arrays
 
     def _fields(self, dat):
@@ -270,11 +273,11 @@ class _Column:
         return Slot(value, lengths, image_size)
 
     def array(self, batch):
-        """Convert samples that are no sequences by a loop, all at once; None if it takes them not.
+        """Convert samples that are no sequences by its loops, all at once; None for others.
 
         A loop reads the fields where they are.
         """
-        if self.loops is None or not batch or not self._is_plain:
+        if not batch or not self._is_plain:
             return None
         if self.type.type == _DENSE:
             return self.loops.rows(batch, self.type.dim, self.number)
@@ -424,10 +427,12 @@ class _Column:
         ids = None if self.loops is None else self.loops.ids(rows, limit)
         if ids is not None:
             return ids
+        data = bytearray(8 * len(rows))
         try:
-            ids = np.frombuffer(array("q", rows), np.int64)
-        except (TypeError, OverflowError):
+            pack_into(f"{len(rows)}q", data, 0, *rows)
+        except (struct_error, TypeError, OverflowError):
             return None
+        ids = np.frombuffer(data, np.int64)
         # negative ids are huge as uint64
         return ids if np.maximum.reduce(ids.view(np.uint64)) < limit else None
 
@@ -442,7 +447,7 @@ class _Column:
         columns, numbers = self._plain_ids(flat[::2], limit), flat[1::2]
         if columns is None or {*map(type, numbers)} != {float}:
             return None
-        return columns, np.frombuffer(array("d", numbers)).astype(np.float32)
+        return columns, np.frombuffer(pack(f"{len(numbers)}d", *numbers)).astype(np.float32)
 
     def _row_error(self, rows, lengths, problem_of, limit=None):
         """Return the error for the first row that is invalid or shaped unlike row 0."""

@@ -136,7 +136,12 @@ class Topology:
 
     def feeder(self, feeding=None):
         """Return the DataFeeder of the network."""
-        return feeder_of(self.data_type(), self.proto(), feeding)
+        return DataFeeder(self.data_type(), feeding).with_id_ranges(*self._id_ranges)
+
+    @cached_property
+    def _id_ranges(self):
+        """Which ids are in range, for each feeder: some programs train on one batch at a time."""
+        return id_ranges(self.proto())
 
     def data_inputs(self):
         """Return the Variables that are fed for all data layers."""

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 
@@ -15,6 +16,8 @@ def check_takes(who: str, function: Callable[..., Any], *arguments: str) -> None
     wanted = f"is called with ({', '.join(arguments)})"
     if not callable(function):
         raise TypeError(f"{who} {wanted}; {function!r} is no function")
+    if _obviously_takes(function, len(arguments)):
+        return
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -26,3 +29,12 @@ def check_takes(who: str, function: Callable[..., Any], *arguments: str) -> None
         where = f"\n  defined at {code.co_filename}:{code.co_firstlineno}" if code else ""
         name = getattr(function, "__name__", type(function).__name__)
         raise TypeError(f"{who} {wanted}; {name}{signature} does not take them{where}") from None
+
+
+def _obviously_takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a plain function takes so many arguments; signatures take a hundred times as long."""
+    if type(function) is not FunctionType or function.__dict__ or function.__kwdefaults__:
+        return False
+    code = function.__code__
+    required = code.co_argcount - len(function.__defaults__ or ())
+    return required <= count <= code.co_argcount and not code.co_kwonlyargcount

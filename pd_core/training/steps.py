@@ -82,7 +82,8 @@ class Step(RunnerItem):
         self.count(numbers)
         context.cost = numbers["cost"]
         context.metrics = partial(self.batch_metrics, numbers)  # called when they are read
-        context.wants_gradients = False
+        if context.wants_gradients:
+            context.wants_gradients = False
         return False
 
     def train_batch(self) -> dict[str, float]:

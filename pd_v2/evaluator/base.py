@@ -47,6 +47,9 @@ class Evaluator:
         return self.inputs[0].within
 
 
+_TOGETHER = 32  # batches
+
+
 class Accumulator:
     """Evaluators accumulated over batches: `metrics` of all batches since `reset`.
 
@@ -98,6 +101,11 @@ class Accumulator:
 class LastBatch(Accumulator):
     """Evaluators of one batch at a time, computed only when `metrics` is called."""
 
+    def __init__(self, evaluators, prints=True):
+        super().__init__(evaluators, prints)
+        printers = enumerate(self.evaluators if prints else ())
+        self._printers = [(k, e) for k, e in printers if e.prints]
+
     def reset(self):
         """Forget the batch."""
         self._parts = []
@@ -105,9 +113,8 @@ class LastBatch(Accumulator):
     def update(self, values):
         """Add the fetched values of a part of the batch, and print."""
         self._parts.append(values)
-        for e, batch in zip(self.evaluators, values, strict=True):
-            if e.prints and self.prints:
-                e.tally().update(*batch)
+        for k, e in self._printers:
+            e.tally().update(*values[k])
 
     def metrics(self):
         """Return {metric name: float}; of two evaluators with one name the first counts."""
@@ -132,18 +139,44 @@ def fetched(evaluators, costs=()):
 
 
 class Sums:
-    """A tally of sums: of `measure(*arrays)` over batches, then `compute(*sums)`."""
+    """A tally of sums: of `measure(*arrays)` over batches, then `compute(*sums)`.
 
-    def __init__(self, count, compute, measure=lambda *arrays: arrays):
-        self.sums = [np.float64(0.0)] * count
+    Without `measure` the arrays themselves are added: scalars of some batches together, as that
+    takes less time.
+    """
+
+    def __init__(self, count, compute, measure=None):
+        self._sums = [np.float64(0.0)] * count
         self._compute, self._measure = compute, measure
+        self._scalars = []  # of batches that are not in the sums yet
 
     def update(self, *arrays):
         """Add one batch."""
-        for k, part in enumerate(self._measure(*arrays)):
-            if type(part) is np.ndarray and not part.ndim:
-                part = part.item()  # exact, and added in a tenth of the time
-            self.sums[k] = self.sums[k] + part
+        if self._measure is not None:
+            arrays = self._measure(*arrays)
+        elif all(type(part) is np.ndarray and not part.ndim for part in arrays):
+            self._scalars.append(arrays)
+            if len(self._scalars) < _TOGETHER:
+                return
+            arrays = ()
+        sums = self.sums
+        for k, part in enumerate(arrays):
+            sums[k] = sums[k] + _number(part)
+
+    @property
+    def sums(self):
+        """The sums of all batches, numbers or arrays, in the order of the batches."""
+        sums, scalars = self._sums, self._scalars
+        if scalars:
+            self._scalars = []
+            for parts in scalars:
+                for k, part in enumerate(parts):
+                    sums[k] = sums[k] + _number(part)
+        return sums
+
+    @sums.setter
+    def sums(self, sums):
+        self._sums, self._scalars = sums, []
 
     def compute(self):
         """Return the metrics of the sums."""
@@ -159,6 +192,11 @@ class Sums:
         if len(sums) != len(self.sums):
             raise ValueError(f"there are {len(self.sums)} sums, in the state {len(sums)}")
         self.sums = sums
+
+
+def _number(part):
+    """The number of Python in an array of no axes: exact, and added in a tenth of the time."""
+    return part.item() if type(part) is np.ndarray and not part.ndim else part
 
 
 class NoTally:

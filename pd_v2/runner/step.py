@@ -117,6 +117,7 @@ class NetworkStep:
         self.targets = total, [cast(each) for each in fetched(self.evaluators)]
         trained = fetched(self.evaluators, topology.costs)
         self.training_targets = total, [cast(each) for each in trained]
+        self._step_targets = [self.update, *self.training_targets, []]  # the last ones of others
 
     def _warn_of_no_costs(self):
         """Warn of outputs that count in the reported cost but have no gradient."""
@@ -198,10 +199,11 @@ class NetworkStep:
         """
         cost, own, arrays = 0.0, None, [None] * len(attached)
         if self._feeds is not None:
-            more = [e.targets for e in attached] if attached else []
-            targets = [self.update, *self.training_targets, more]
+            targets = self._step_targets
+            if attached:
+                targets = [*targets[:-1], [e.targets for e in attached]]
             _, total, own, arrays = self._evaluated(self._batch, self.machine.step, targets)
-            total = float(total)
+            total = total.item()
             if not (isfinite(total) or self._is_warned):
                 self._warn(total)
             cost = total / self._own_samples()
@@ -218,8 +220,9 @@ class NetworkStep:
             self._found = own
         else:
             self._add(own)
-        for each, received in zip(attached, arrays, strict=True):
-            each.receive(received, joins)
+        if attached:
+            for each, received in zip(attached, arrays, strict=True):
+                each.receive(received, joins)
         return cost
 
     def _own_samples(self):

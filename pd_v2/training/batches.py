@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Sized
 from queue import SimpleQueue
 from time import thread_time
+from types import GeneratorType
 
 import numpy as np
 
@@ -52,10 +53,18 @@ def converter(topology, feeding=None, ranks=None):
 class Batch:
     """The samples of a minibatch, converted on demand."""
 
-    place = "a batch"  # for errors
+    __slots__ = ("_convert", "_place", "samples")
 
-    def __init__(self, samples, convert):
-        self.samples, self._convert = samples, convert
+    def __init__(self, samples, convert, place=None):
+        self.samples, self._convert, self._place = samples, convert, place
+
+    @property
+    def place(self):
+        """Where it is from, for errors; `_place` has its number, its pass and its reader."""
+        if self._place is None:
+            return "a batch"
+        number, pass_id, reader = self._place
+        return f"batch {number} of pass {pass_id}, from the reader {reader_name(reader)}"
 
     def __len__(self):
         samples = self.samples
@@ -90,6 +99,8 @@ class Batch:
 
 class _ConvertedBatch(Batch):
     """A minibatch with the result of its conversion, feeds or an error."""
+
+    __slots__ = ("_error", "_result")
 
     def __init__(self, samples, convert):
         super().__init__(samples, convert)
@@ -151,11 +162,12 @@ class Batches:
         return self
 
     def __next__(self):
+        place = self.count, self._pass_id, self._reader
         if self._worker is not None and self._worker.busy:
             batch = self._worker.answer()
+            batch._place = place
         else:
-            batch = Batch(next(self._samples), self._convert)
-        batch.place = _Place(self.count, self._pass_id, self._reader)
+            batch = Batch(next(self._samples), self._convert, place)
         self.count += 1
         if self._tracks:
             self._mark()
@@ -190,6 +202,8 @@ class Batches:
 
     def read_ahead(self):
         """Start to read and convert the next batches, as far as the reader has them buffered."""
+        if type(self._samples) is GeneratorType:  # which nobody knows about
+            return
         count = min(available(self._samples), _MAX_PREFETCHED)
         if count < 1:
             return
@@ -203,17 +217,6 @@ def _resumed(reader, state):
     samples = resumed(reader, state["reader"])
     skip(samples, state["given"], reader)
     return samples
-
-
-class _Place:
-    """The description of a batch for errors, formatted on demand."""
-
-    def __init__(self, number, pass_id, reader):
-        self._number, self._pass_id, self._reader = number, pass_id, reader
-
-    def __str__(self):
-        name = reader_name(self._reader)
-        return f"batch {self._number} of pass {self._pass_id}, from the reader {name}"
 
 
 class _Worker:

@@ -1,7 +1,6 @@
 """GradientMachine: a trainer's network as an event's `gm`, with the outputs of its layers."""
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,12 +15,13 @@ PARAMETER_VALUE, PARAMETER_GRADIENT = 0, 1
 PASS_TRAIN, PASS_TEST = 0, 1
 
 
-class _Batch(NamedTuple):
+class _Batch:
     """The inputs of a forward pass: feeds, training or inference mode, random draws."""
 
-    feeds: dict
-    training: bool
-    draws: dict
+    __slots__ = ("draws", "feeds", "training")
+
+    def __init__(self, feeds, training, draws):
+        self.feeds, self.training, self.draws = feeds, training, draws
 
 
 class GradientMachine:
@@ -50,8 +50,7 @@ class GradientMachine:
         `keep_rows` copies the tables that its step will update in place. `ranks` are those that
         have the rows of the batch together.
         """
-        self._set_batch(feeds, training)
-        self._ranks = ranks
+        self._set_batch(feeds, training, ranks)
         if training:
             self._step_batch, self._table_copies = self._batch, {}
             if keep_rows:
@@ -162,9 +161,9 @@ class GradientMachine:
             raise ValueError(f"getLayerOutputs: {name!r} is a layer of a group's step")
         return fields_of(layer)
 
-    def _set_batch(self, feeds, training):
-        self._batch = _Batch(feeds, training, dict(self.session.draws))
-        self._values, self._version, self._ranks = {}, None, None
+    def _set_batch(self, feeds, training, ranks=None):
+        self._batch = _Batch(feeds, training, dict(self.session.store.draws))
+        self._values, self._version, self._ranks = {}, None, ranks
 
     def _forward(self, arguments, training, extra_targets=()):
         """Compute {Variable: value} of the outputs, and of extra targets, for a new batch."""

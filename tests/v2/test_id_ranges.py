@@ -5,6 +5,7 @@ import pytest
 
 import pd_core as pd
 import pd_v2 as paddle
+from pd_v2 import topology
 
 A, E, L, T = paddle.activation, paddle.evaluator, paddle.layer, paddle.data_type
 
@@ -81,3 +82,16 @@ def test_labels_in_the_step_of_a_group():
     trainer = paddle.trainer.SGD(cost, pool, paddle.optimizer.Momentum())
     found = trainer.test(lambda: iter([[(np.ones((2, 3)), [1, 3])]])).cost
     assert found == pytest.approx(2 * np.log(4), rel=1e-6)
+
+
+def test_ranges_are_found_once_for_a_trainer(monkeypatch):
+    """Programs of 2017 train on one batch at a time, in many calls of train()."""
+    found, calls = topology.id_ranges, []
+    monkeypatch.setattr(topology, "id_ranges", lambda config: calls.append(0) or found(config))
+    cost = L.classification_cost(input=softmax(), label=ids(4))
+    trainer = paddle.trainer.SGD(cost, paddle.parameters.create(cost), paddle.optimizer.Momentum())
+    for _ in range(3):
+        trainer.train(lambda: iter([[(np.ones(3), 1)]]))
+    assert len(calls) == 1
+    with pytest.raises((ValueError, pd.OutOfRange), match="4"):
+        trainer.train(lambda: iter([[(np.ones(3), 4)]]))

@@ -1,6 +1,7 @@
 """Functions that are attached and cannot be called: an error where they are attached."""
 
 import functools
+import inspect
 
 import numpy as np
 import pytest
@@ -36,6 +37,34 @@ def test_what_takes_fewer_or_more(function):
         TypeError, match=r"^the function is called with \(a\); .* does not take them"
     ):
         check_takes("the function", function, "a")
+
+
+SHAPES = [
+    *(lambda: 0, lambda a: 0, lambda a, b: 0, lambda a, b=1: 0, lambda a=1, b=2: 0, lambda *a: 0),
+    *(lambda a, *b: 0, lambda *, a: 0, lambda *, a=1: 0, lambda a, *, b: 0, lambda a, *, b=1: 0),
+    *(lambda a, /: 0, lambda a, /, b=1: 0, lambda **a: 0, lambda a, **b: 0, one),
+    functools.wraps(one)(lambda *a: one(*a)),  # the signature of another one
+]
+
+
+@pytest.mark.parametrize("count", range(4))
+@pytest.mark.parametrize("function", SHAPES)
+def test_functions_are_taken_by_their_signatures(function, count):
+    names = "abcd"[:count]
+    try:
+        inspect.signature(function).bind(*names)
+    except TypeError:
+        with pytest.raises(TypeError, match="does not take them"):
+            check_takes("the function", function, *names)
+    else:
+        check_takes("the function", function, *names)
+
+
+def test_a_plain_function_is_not_inspected(monkeypatch):
+    """A program that trains on one batch at a time attaches its handler for each."""
+    monkeypatch.setattr(inspect, "signature", lambda function: pytest.fail("inspected"))
+    check_takes("the function", one, "a")
+    check_takes("the function", lambda a, b=1: a, "a")
 
 
 def attach_hook():

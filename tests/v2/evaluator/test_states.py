@@ -80,3 +80,27 @@ def test_sums_are_those_of_numpy(part, of_array):
         type(expected),
         np.asarray(expected).tobytes(),
     )
+
+
+@pytest.mark.parametrize("batches", [1, 31, 32, 33, 70])
+def test_sums_whenever_they_are_read(batches):
+    """They are added up for some batches together, in their order; a state has all of them."""
+    parts = np.random.default_rng(0).normal(size=(batches, 2)).astype(np.float32)
+    expected, read = [np.float64(0.0)] * 2, sums()
+    unread, restored = sums(), sums()
+    for total, rows in parts:
+        expected = [expected[0] + total, expected[1] + rows]
+        for tally in (read, unread, restored):
+            tally.update(np.array(total), np.array(rows))
+        assert read.state() == expected
+    assert unread.compute() == {"": expected[0] / expected[1]}
+    restored.restore([1.0, 2.0])
+    assert restored.state() == [1.0, 2.0]
+
+
+def test_sums_of_scalars_and_arrays_in_turns():
+    tally, expected = base.Sums(1, lambda total: {"": total}), np.float64(0.0)
+    for part in (np.array(0.1), np.array([0.2, 0.3]), np.array(1e9), np.array([1e-9, 1.0])):
+        tally.update(part)
+        expected = expected + part
+    assert tally.state()[0].tobytes() == expected.tobytes()
