@@ -40,8 +40,8 @@ def recorded():
         without = list(unwanted_optimizers(self.lowered, "cpu"))
         self.recorded = self.lowered.model.SerializeToString(), types, self.equal, without
 
-    def binding(self, session, part, device, states, updates):
-        bind(self, session, part, device, states, updates)
+    def binding(self, session, part, device, states, updates, *recorder):
+        bind(self, session, part, device, states, updates, *recorder)
         self.own_states = states
 
     def running(self, feeds, seed, handed, fetched, keep):
