@@ -2,7 +2,7 @@
 
 # isort: skip_file
 # fmt: off
-from . import search_path  # before anything else is imported
+from . import search_path, hash_seed  # before anything else is imported
 
 # isort: split
 from . import (

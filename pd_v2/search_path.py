@@ -8,12 +8,12 @@ import os
 import sys
 
 
-def _is_command():
+def is_module_command():
     """Return whether the package is being imported for `python -m pd_v2`."""
     if sys.argv[:1] != ["-m"]:
         return False
     return sys.orig_argv[len(sys.orig_argv) - len(sys.argv)].endswith("pd_v2")
 
 
-if _is_command() and not sys.flags.safe_path:
+if is_module_command() and not sys.flags.safe_path:
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -27,6 +27,7 @@ ORDER = (
         "program_name",
         "files",
         "search_path",
+        "hash_seed",
         "settings",
         "rand_r",
         "event",

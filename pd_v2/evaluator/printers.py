@@ -96,7 +96,7 @@ def classification_error_printer(input, label, threshold=0.5, name=None):
     def write(rows, *lengths):
         log(f"Printer={printer} Classification Error:\n{matrix(rows)}")
         for counts in lengths:
-            log(f"Printer={printer} sequence pos vector:\n{_starts(counts)}")
+            log(f"Printer={printer} sequence pos vector:\n{vector(_starts(counts))}")
 
     inputs = [input, label, weight]
     config = _declare(kind, kind, name, inputs, (errors, *lengths), write, threshold=threshold)
@@ -142,35 +142,51 @@ def values_of(layers):
 def _fields(x):
     """Return [(field, Variable)] of a layer's values, ids and lengths."""
     values, ids = (x, x.ids) if x.dtype.kind == "f" else (x.column, x)
-    if x.sparse is not None:
-        values, ids = x.sparse.dense(), None
     fields = [("value", values), ("ids", ids)]
+    if x.sparse is not None:
+        fields = [("row", x.sparse.counts), ("col", x), ("sparse value", x.sparse.values)]
     fields += zip(_LEVELS, (level.lengths for level in x.levels), strict=False)
     return [(field, v) for field, v in fields if v is not None]
 
 
 def text_of(fields, prefix=""):
-    """Format the values and ids of a layer, and the rows in which its sequences start."""
-    starts = [np.concatenate([[0], np.cumsum(fields[k])]) for k in _LEVELS if k in fields]
+    """Format the values and ids of a layer, and the rows in which its sequences start.
+
+    Of sparse rows, the places in the list of columns where the rows start, and the columns.
+    """
+    starts = [_starts(fields[k]) for k in _LEVELS if k in fields]
     if len(starts) > 1:
         starts[0] = starts[1][starts[0]]
-    texts = {k: matrix(np.atleast_2d(fields[k])) for k in ("value", "ids") if k in fields}
+    texts = {}
+    if "value" in fields:
+        texts["value"] = matrix(np.atleast_2d(fields["value"]))
+    if "row" in fields:
+        lists = {"row": _starts(fields["row"]), "col": fields["col"]}
+        lists |= {"value": fields["sparse value"]} if "sparse value" in fields else {}
+        texts["value"] = "".join(f"\n: {name} {vector(v)}" for name, v in lists.items())
+    if "ids" in fields:
+        texts["ids"] = vector(fields["ids"])
     texts |= zip(_LEVELS, map(vector, starts), strict=False)
     return "".join(f"{prefix}{field}:\n{text}" for field, text in texts.items())
 
 
 def matrix(rows):
     """Format rows, one line each, with six digits per number."""
-    return "".join(vector(row) for row in rows)
+    return "".join(_spaced(row) + "\n" for row in rows)
 
 
 def vector(numbers):
-    """Format numbers on one line."""
-    return "".join(f"{v:g} " for v in numbers) + "\n"
+    """Format numbers on one line, in brackets."""
+    return f"[{_spaced(numbers)}]\n"
+
+
+def _spaced(numbers):
+    form = "d" if numbers.dtype.kind == "i" else "g"
+    return "".join(f"{v:{form}} " for v in numbers)
 
 
 def _starts(lengths):
-    return vector(np.concatenate([[0], np.cumsum(lengths)]))
+    return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _largest(row, count):

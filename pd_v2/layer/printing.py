@@ -19,6 +19,8 @@ class Print(Layer):
 def printer(input, format=None, name=None):
     """Print the values of a layer, or of several in a list, to the log at each forward pass.
 
+    Each line is a message of its own.
+
     Each `%s` of `format` is replaced by one of them; with more or fewer of these than layers a
     warning says so, and the rest stays out. Returns None: every network that contains all of these
     layers prints them.
@@ -60,6 +62,8 @@ def _evaluator(config, layers, pieces):
     def write(*arrays):
         texts = [text_of(fields) for fields in by_layer(arrays)]
         texts = [*texts[: len(pieces) - 1], ""]
-        log("".join(piece + text for piece, text in zip(pieces, texts, strict=True)))
+        whole = "".join(piece + text for piece, text in zip(pieces, texts, strict=True))
+        for line in whole.split("\n"):
+            log(line)
 
     return Evaluator(config, tuple(layers), tuple(fetches), lambda: Printing(write), prints=True)

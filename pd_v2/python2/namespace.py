@@ -73,6 +73,7 @@ _NAMES = {
     "execfile": evaluation.execute_file,
     "file": files.File,
     "filter": sequences.filter_list,
+    "format": formatting.format_value,
     "getattr": attributes.attribute_named,
     "hasattr": attributes.has_attribute,
     "hash": arithmetic.hash_fixed,

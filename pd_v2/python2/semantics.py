@@ -13,7 +13,7 @@ from pd_v2.python2.shims.attributes import ASSIGNED, ATTRIBUTES
 
 _COMPARISONS = {ast.Lt: "less", ast.LtE: "at_most", ast.Gt: "more", ast.GtE: "at_least"}
 
-_CONVERSIONS = {"float", "int", "long", "str"}
+_CONVERSIONS = {"float", "int", "long", "str", "type"}
 
 # Special methods that Python 3 does not call, or treats otherwise.
 _OLD_METHODS = {

@@ -12,10 +12,10 @@ from fissix.pgen2.tokenize import TokenError
 from fissix.refactor import RefactoringTool
 
 _OWN_FIXERS = (
-    *("except_target", "byte_strings", "new_keywords", "numbers", "raise_parts"),
-    "tuple_parameters",
+    *("except_target", "byte_strings", "new_keywords", "numbers", "print_statement"),
+    *("raise_parts", "tuple_parameters"),
 )
-_FISSIX_FIXERS = ("exec", "ne", "paren", "print", "repr")
+_FISSIX_FIXERS = ("exec", "ne", "paren", "repr")
 
 
 @functools.cache

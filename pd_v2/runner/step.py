@@ -95,6 +95,8 @@ class NetworkStep:
         learned = [] if self.updater is None else self.updater.learned
         self.machine = GradientMachine(topology, self.parameters, learned)
         self._watch = ParameterWatch(self.machine)
+        self._asked = set()  # the parameters whose gradients handlers have asked for
+        self._gradients = {}  # those of the started batch, by name
         effects = pd.effects(cast(topology.layers))
         self.update = update.including(effects)
         assigned = dict.fromkeys(a.variable for a in effects)
@@ -166,6 +168,7 @@ class NetworkStep:
         """
         self.batch_metrics.reset()
         self._batch, self._ranks, self._found = batch, ranks, None
+        self._gradients = {}
         self._feeds = None if batch is None else batch.to_feeds()
         if self.tables:  # before the rate, for ranks that save meanwhile
             self._look_up(self._feeds, training=True)
@@ -395,9 +398,22 @@ class NetworkStep:
             rows, values = self.machine.gradients([gradient.rows, gradient.values])
             value.reshape(-1, values[0].size if len(values) else 1)[rows] = values
         elif gradient is not None:
-            value = self.machine.gradients([gradient])[0].reshape(-1)
+            value = self._dense_gradient(name).reshape(-1).copy()
         is_shared = self._ranks is not None and self.is_local
         return pd.distributed.allreduce(value) if is_shared else value
+
+    def _dense_gradient(self, name):
+        """Return the gradient of a parameter from those at hand, which are computed together.
+
+        Who asks for a second one, in any batch, is given all from then on.
+        """
+        if name not in self._gradients:
+            self._asked.add(name)
+            names = [*self.updater.gradients] if len(self._asked) > 1 else [name]
+            found = {n: self._gradient_of(n) for n in names}
+            found = {n: g for n, g in found.items() if isinstance(g, pd.Variable)}
+            self._gradients = dict(zip(found, self.machine.gradients(found.values()), strict=True))
+        return self._gradients[name]
 
     def _no_gradient(self, name):
         return np.zeros(int(self.parameters.__param_conf__[name].size), np.float32)

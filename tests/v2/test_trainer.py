@@ -8,6 +8,7 @@ import pd_v2 as paddle
 from pd_v2 import event as events
 from pd_v2.attr import Param
 from pd_v2.optimizer import L2Regularization, Momentum
+from pd_v2.training.gradient_machine import GradientMachine
 
 from .layer import reference_layers as naive
 
@@ -252,6 +253,26 @@ def test_gradients_are_there_between_backward_and_update():
     zero = ([0, 0], [0])
     assert log.notes == [zero, zero, ([-14, -14], [-12]), zero, zero]
     assert pool.get_grad("_y.w0").tolist() == [0, 0]
+
+
+def test_gradients_of_a_batch_are_computed_together(monkeypatch):
+    asked, compute = [], GradientMachine.gradients
+
+    def counted(machine, variables):
+        asked.append(len(variables))
+        return compute(machine, variables)
+
+    def handler(event):
+        if isinstance(event, events.EndForwardBackward):
+            names = ["_y.w0", "_y.w0", "_y.wbias"] if event.batch_id else ["_y.w0", "_y.w0"]
+            first = [pool.get_grad(name) for name in names]
+            first[0][:] = 0  # their own
+            assert pool.get_grad("_y.w0").any()
+
+    monkeypatch.setattr(GradientMachine, "gradients", counted)
+    cost, pool = line()
+    sgd(cost, pool).train(reader(*[SAMPLES] * 4), event_handler=handler)
+    assert asked == [1, 1, 2, 2, 2]
 
 
 def test_gradients_are_finite_differences(rng):

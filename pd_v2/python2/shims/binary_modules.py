@@ -15,18 +15,30 @@ def _of_bytes(function, result=as_binary):
     return of_bytes
 
 
+def _checksum(function):
+    """Return a checksum function whose results are signed integers of 32 bits."""
+
+    def signed(data, *start):
+        start = [value & 0xFFFFFFFF for value in start]
+        return (function(as_bytes(data), *start) ^ 1 << 31) - (1 << 31)
+
+    return functools.wraps(function)(signed)
+
+
 @overrides("zlib")
 def _zlib(zlib):
-    names = ("adler32", "compress", "crc32", "decompress")
-    return {name: _of_bytes(getattr(zlib, name)) for name in names}
+    names = ("compress", "decompress")
+    functions = {name: _of_bytes(getattr(zlib, name)) for name in names}
+    return functions | {name: _checksum(getattr(zlib, name)) for name in ("adler32", "crc32")}
 
 
 @overrides("binascii")
 def _binascii(binascii):
-    names = ("a2b_base64", "a2b_hex", "crc32", "unhexlify")
+    names = ("a2b_base64", "a2b_hex", "unhexlify")
     to_text = ("b2a_base64", "b2a_hex", "hexlify")
     functions = {name: _of_bytes(getattr(binascii, name)) for name in names}
-    return functions | {name: _of_bytes(getattr(binascii, name), as_text) for name in to_text}
+    functions |= {name: _of_bytes(getattr(binascii, name), as_text) for name in to_text}
+    return functions | {"crc32": _checksum(binascii.crc32)}
 
 
 @overrides("base64")
@@ -144,8 +156,10 @@ def _codecs(codecs):
     def open_coded(filename, mode="r", encoding=None, errors="strict", buffering=-1):
         if encoding is None:
             return File(filename, mode)
-        mode = mode.replace("b", "").replace("U", "")
-        return open(filename, mode, encoding=encoding, errors=errors, newline="")
+        binary = open(filename, mode.replace("b", "").replace("U", "") + "b")  # noqa: SIM115
+        coder = codecs.lookup(encoding)
+        # whose lines end at U+2028 and the like, too
+        return codecs.StreamReaderWriter(binary, coder.streamreader, coder.streamwriter, errors)
 
     def of_stream(coder):
         def coder_or_stream(encoding):

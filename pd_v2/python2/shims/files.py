@@ -9,7 +9,7 @@ Binary in binary mode, from an archive or a compressed file.
 import builtins
 import io
 
-from pd_v2.python2.shims.text import Binary, as_bytes, as_text
+from pd_v2.python2.shims.text import Binary, as_bytes, as_file_text, as_text
 
 
 class File:
@@ -84,7 +84,7 @@ class File:
         self.buffer.seek(offset, whence)
 
     def _text(self, block):
-        text = as_text(block)
+        text = as_file_text(block)
         return text.replace("\r\n", "\n").replace("\r", "\n") if self._newlines else text
 
 

@@ -4,18 +4,24 @@ float(), int() and `%` accepted such arrays, which numpy rejects now. str(), `%s
 float gave 12 digits.
 """
 
+import itertools
 import re
+import string
 import sys
 
-from pd_v2.python2.shims.text import as_text, printed, shown
+from pd_v2.python2.shims.text import ByteText, as_text, printed, shown, undecoded
 
 _WIDTH = re.compile(r"(.?[<>^])?([1-9]\d*)?")
 
 
 def convert(kind, value):
-    """`kind(value)`, where kind is float, int, str or what a program has bound to these names."""
+    """`kind(value)`, where kind is float, int, str, type or what is bound to these names."""
     if kind is str:
-        return printed(value)
+        return value if type(value) is ByteText else printed(value)
+    if kind is type:
+        return str if type(value) is ByteText else type(value)
+    if kind in (float, int) and isinstance(value, str) and "_" in value:
+        kind(value.replace("_", "*"))  # raises a ValueError: 1_000 was no number
     return kind(value.reshape(-1)[0] if kind in (float, int) and _is_element(value) else value)
 
 
@@ -23,6 +29,14 @@ def format_percent(template, values):
     """`template % values`, which is no template unless it is a string."""
     if not isinstance(template, str):
         return template % values
+    filled = _fill(template, values)
+    if filled.isascii():
+        return filled
+    parts = (template, *(values if isinstance(values, tuple) else [values]))
+    return undecoded(filled) if any(type(part) is ByteText for part in parts) else filled
+
+
+def _fill(template, values):
     if isinstance(values, tuple):
         return template % tuple(map(_for_text, values))
     if type(values) is dict:
@@ -34,8 +48,35 @@ def format_percent(template, values):
 
 def format_braces(template, *values, **named):
     """`template.format(...)`"""
+    template, values = as_text(template), [*map(_rounded, values)]
     named = {name: _rounded(value) for name, value in named.items()}
-    return as_text(template).format(*map(_rounded, values), **named)
+    try:
+        return template.format(*values, **named)
+    except TypeError:
+        return _Formatter().vformat(template, values, named)
+
+
+def format_value(value, spec=""):
+    """`format(...)`"""
+    return _Formatter().format_field(_rounded(value), as_text(spec))
+
+
+class _Formatter(string.Formatter):
+    """Formats values without a format of their own, such as None and lists, by their text."""
+
+    def __init__(self):
+        self._numbers = itertools.count()
+
+    def parse(self, template):
+        """Number the fields, also `{.part}` and `{[0]}`, which string.Formatter does not."""
+        for text, field, spec, conversion in super().parse(template):
+            if field is not None and field[:1] in ("", ".", "["):
+                field = f"{next(self._numbers)}{field}"
+            yield text, field, spec, conversion
+
+    def format_field(self, value, spec):
+        has_format = type(value).__format__ is not object.__format__
+        return format(value if has_format else printed(value), spec)
 
 
 def _for_text(value):

@@ -3,13 +3,19 @@
 A str of a translated program is text in UTF-8; bytes that are not UTF-8 become lone surrogates
 (PEP 383), so that no byte is lost on the way from one file to another. Binary data (`read()` of a
 binary file, `struct.pack`, a pickle) are a Binary: bytes that compare, hash and behave like text.
+Text of a file that is not plain ASCII is a ByteText until it is decoded: a str for whose methods
+white space, letters and digits are those of ASCII.
 """
 
 import codecs
 import collections
+import re
 
 _LOSSLESS = ("utf-8", "surrogateescape")
 _BYTES_TO_BYTES = {"hex", "base64", "zlib", "bz2", "uu", "quopri"}
+
+# ASCII that ends words or lines of a str, but not of bytes.
+_SEPARATORS = re.compile("[\x0b\x0c\x1c-\x1f]")
 
 
 def as_bytes(value):
@@ -20,6 +26,16 @@ def as_bytes(value):
 def as_text(value):
     """Return a string of either type as text; anything else unchanged."""
     return bytes(value).decode(*_LOSSLESS) if isinstance(value, bytes | bytearray) else value
+
+
+def as_file_text(data):
+    """Return bytes of a file as text: a ByteText unless its methods would give the same."""
+    return undecoded(as_text(data))
+
+
+def undecoded(text):
+    """Return text of bytes as a ByteText unless its methods would give the same."""
+    return text if text.isascii() and not _SEPARATORS.search(text) else ByteText(text)
 
 
 def as_binary(value):
@@ -111,11 +127,62 @@ def ord_of_byte(character):
     return ord(as_bytes(character) if is_byte else character)
 
 
+def _parts_as_text(parts):
+    """Return what a method of bytes gives with text in place of bytes."""
+    if isinstance(parts, list | tuple):
+        return type(parts)(map(as_file_text, parts))
+    return as_file_text(parts) if isinstance(parts, bytes) else parts
+
+
+def _method_of_bytes(name):
+    """Return a method of ByteText that calls the method of its bytes."""
+
+    def method(self, *args):
+        return _parts_as_text(getattr(as_bytes(self), name)(*map(as_bytes, args)))
+
+    method.__name__ = name
+    return method
+
+
+class ByteText(str):
+    """Text that was not decoded: `split` does not split at a no-break space, for example.
+
+    It is counted in characters all the same. Parts of it that are plain ASCII are a str.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other):
+        return undecoded(str.__add__(self, other)) if isinstance(other, str) else NotImplemented
+
+    def __radd__(self, other):
+        return undecoded(str.__add__(other, self))
+
+    def __getitem__(self, index):
+        return undecoded(str.__getitem__(self, index))
+
+    def __repr__(self):
+        return repr(as_bytes(self))[1:]
+
+    def __reduce_ex__(self, protocol):
+        return str, (str(self),)
+
+
+# fmt: off
+for _name in (
+    "capitalize", "isalnum", "isalpha", "isdigit", "islower", "isspace", "istitle", "isupper",
+    "lower", "lstrip", "partition", "replace", "rpartition", "rsplit", "rstrip", "split",
+    "splitlines", "strip", "swapcase", "title", "upper",
+):
+    setattr(ByteText, _name, _method_of_bytes(_name))
+# fmt: on
+
+
 def _method_of_text(name):
     """Return a method of Binary that calls the method of the text."""
 
     def method(self, *args, **keywords):
-        return getattr(as_text(self), name)(*map(as_text, args), **keywords)
+        return getattr(as_file_text(self), name)(*map(as_text, args), **keywords)
 
     method.__name__ = name
     return method
@@ -205,7 +272,9 @@ def join(separator, parts):
     parts = list(parts)
     if any(isinstance(part, bytes) for part in parts):
         return Binary(as_bytes(separator).join(map(as_bytes, parts)))
-    return separator.join(parts)
+    joined = separator.join(parts)
+    is_undecoded = any(isinstance(part, ByteText) for part in (separator, *parts))
+    return ByteText(joined) if is_undecoded else joined
 
 
 def literal(data):
