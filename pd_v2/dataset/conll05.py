@@ -139,7 +139,7 @@ def _sentences(data_path, words_name, props_name):
 
 def _column_lines(data_path, name):
     content = archive.gunzipped(f"{data_path}: {name}", archive.tar_file(data_path, name))
-    return [words.to_text(line).split() for line in words.lines(content)]
+    return [[words.to_text(word) for word in line.split()] for line in words.lines(content)]
 
 
 def _labels(where, column):

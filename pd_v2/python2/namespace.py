@@ -45,6 +45,11 @@ def _buffer(obj, offset=0, size=None):
     return text.Binary(memoryview(text.as_bytes(obj)))[offset:][:size]
 
 
+def raw_input(*prompt):
+    """`raw_input(...)`: a line of the standard input."""
+    return text.undecoded(input(*prompt))
+
+
 _NAMES = {
     "_py2_attribute": attributes.attribute,
     "_py2_bytes": text.literal,
@@ -88,7 +93,7 @@ _NAMES = {
     "open": files.File,
     "ord": text.ord_of_byte,
     "range": sequences.range_list,
-    "raw_input": input,
+    "raw_input": raw_input,
     "reduce": functools.reduce,
     "reload": reload,
     "repr": text.shown,

@@ -1,6 +1,7 @@
 """Settings of a process that runs a program, and of the processes that it starts."""
 
 import functools
+import io
 import multiprocessing
 import os
 import sys
@@ -29,14 +30,16 @@ def configure_for(program):
     """
     if not program.is_python2:
         return
-    from pd_v2.python2.shims.files import File  # the shims import this module
+    from pd_v2.python2.shims.files import File, StandardInput  # the shims import this module
 
     given.wrap_by(File.wrap)
     if not sys.warnoptions:  # what Python 3 has deprecated; Python 2.7 said nothing of its own
         warnings.filterwarnings("ignore", category=DeprecationWarning)
     np.set_printoptions(legacy="1.13")  # the format of arrays and scalars in 2017
-    if hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(newline="\n")  # no newline translation
+    if type(sys.stdin) is io.TextIOWrapper:
+        coding = {"encoding": sys.stdin.encoding, "errors": sys.stdin.errors}
+        # no newline translation
+        sys.stdin = sys.__stdin__ = StandardInput(sys.stdin.detach(), newline="\n", **coding)
     _start_processes_by_fork()
 
 

@@ -9,7 +9,7 @@ Binary in binary mode, from an archive or a compressed file.
 import builtins
 import io
 
-from pd_v2.python2.shims.text import Binary, as_bytes, as_file_text, as_text
+from pd_v2.python2.shims.text import Binary, as_bytes, as_file_text, undecoded
 
 
 class File:
@@ -118,6 +118,22 @@ class Buffer(File):
 
     def reset(self):
         self.seek(0)
+
+
+class StandardInput(io.TextIOWrapper):
+    """Standard input, whose text is undecoded, as that of files."""
+
+    def __next__(self):
+        return undecoded(super().__next__())
+
+    def read(self, *size):
+        return undecoded(super().read(*size))
+
+    def readline(self, *size):
+        return undecoded(super().readline(*size))
+
+    def readlines(self, *hint):
+        return [undecoded(line) for line in super().readlines(*hint)]
 
 
 def raw_stream(file):

@@ -184,6 +184,25 @@ def test_lines_of_the_standard_input_end_at_newlines(tmp_path):
     assert ours.stdout == b"['a\\r\\n', 'b\\rc\\n']\n"
 
 
+def test_the_standard_input_is_undecoded(launch):
+    text = """\
+import sys
+print [len(line.split()) for line in iter(sys.stdin.readline, 'end\\n')], raw_input().split()
+print len(sys.stdin.next().split()), [len(line.split()) for line in sys.stdin.readlines(1)]
+print len(sys.stdin.read().split())
+"""
+    done = launch({"main.py": text}, send="a\u00a0b c\nend\nd\u3000e\nf\x1cg\nh\u2003\ni\u00a0j\n")
+    assert done.stdout == "[2] ['d\\xe3\\x80\\x80e']\n1 [1]\n1\n"
+
+
+def test_sets_have_one_order_in_all_processes(launch, monkeypatch):
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    text = "import sys\nsys.stdout.write(' '.join(set('word%d' % n for n in range(9))))"
+    found = launch({"main.py": text}, "x")
+    assert found.stdout == launch({"main.py": text}, plain=True, PYTHONHASHSEED="0").stdout
+    assert found.stdout != launch({"main.py": text}, PYTHONHASHSEED="1").stdout
+
+
 def test_translate_prints(tmp_path, capsys):
     (tmp_path / "script.py").write_text("print 1 / 2\n")
     assert main(["--translate", str(tmp_path / "script.py")]) == 0
