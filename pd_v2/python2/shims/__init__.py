@@ -8,6 +8,8 @@ from pd_v2.python2.shims import (
     binary_modules,
     doctests,
     finders,
+    ordering,
+    patterns,
     pickles,
     processes,
     standard_modules,
@@ -15,6 +17,6 @@ from pd_v2.python2.shims import (
 )
 
 __all__ = [
-    *("archives", "binary_modules", "doctests", "finders", "pickles", "processes"),
-    *("standard_modules", "third_party"),
+    *("archives", "binary_modules", "doctests", "finders", "ordering", "patterns", "pickles"),
+    *("processes", "standard_modules", "third_party"),
 ]

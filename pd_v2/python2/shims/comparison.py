@@ -4,8 +4,6 @@ import builtins
 import functools
 import operator
 
-from pd_v2.python2.shims.text import as_text
-
 _OPERATORS = {
     "less": operator.lt,
     "at_most": operator.le,
@@ -49,10 +47,12 @@ def _cmp_unordered(a, b):
 
 
 def _rank(value):
-    value = as_text(value)  # a string of any type is a str
     if value is None:
         return (0, "")
-    return (1, "") if isinstance(value, int | float) else (2, type(value).__name__)
+    if isinstance(value, int | float):
+        return (1, "")
+    # a string of any type is a str
+    return (2, "str" if isinstance(value, str | bytes) else type(value).__name__)
 
 
 def sorted_any(values, cmp=None, key=None, reverse=False):

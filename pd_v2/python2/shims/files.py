@@ -20,15 +20,16 @@ class File:
         unbuffered = buffering in (0, 1)  # 1 is line buffering, which binary files lack
         size = 0 if unbuffered else buffering
         self.buffer = builtins.open(name, letters + "b", size)  # noqa: SIM115  the caller closes
+        if "U" in mode:
+            self.buffer = _Universal(self.buffer)
         self.mode = mode
         self.softspace = 0
-        self._newlines = "U" in mode
 
     @classmethod
     def wrap(cls, buffer, mode="rb"):
         """Wrap a binary file."""
         file = cls.__new__(cls)
-        file.buffer, file.mode, file.softspace, file._newlines = buffer, mode, 0, False
+        file.buffer, file.mode, file.softspace = buffer, mode, 0
         return file
 
     def __getattr__(self, name):
@@ -59,13 +60,13 @@ class File:
 
     def read(self, size=-1):
         block = self.buffer.read(-1 if size is None else size)
-        return Binary(block) if "b" in self.mode else self._text(block)
+        return Binary(block) if "b" in self.mode else as_file_text(block)
 
     def readline(self, size=-1):
-        return self._text(self.buffer.readline(size))
+        return as_file_text(self.buffer.readline(size))
 
     def readlines(self, hint=-1):
-        return [self._text(line) for line in self.buffer.readlines(hint)]
+        return [*map(as_file_text, self.buffer.readlines(hint))]
 
     def xreadlines(self):
         return self
@@ -83,9 +84,39 @@ class File:
     def seek(self, offset, whence=0):
         self.buffer.seek(offset, whence)
 
-    def _text(self, block):
-        text = as_file_text(block)
-        return text.replace("\r\n", "\n").replace("\r", "\n") if self._newlines else text
+
+class _Universal(io.BufferedReader):
+    """A binary file whose lines end at \\r and \\r\\n, too, in place of which it has \\n."""
+
+    def __init__(self, file):
+        super().__init__(_Newlines(file))
+
+
+class _Newlines(io.RawIOBase):
+    r"""The bytes of a binary file with \n for \r\n and for \r."""
+
+    def __init__(self, file):
+        self._file = file
+        self._decoder = io.IncrementalNewlineDecoder(None, translate=True)
+
+    @property
+    def name(self):
+        return self._file.name
+
+    def readable(self):
+        return True
+
+    def readinto(self, target):
+        block = self._file.read(len(target) - 1)  # one may have been kept back
+        text = self._decoder.decode(block.decode("latin-1"), final=not block)
+        if block and not text:
+            return self.readinto(target)
+        target[: len(text)] = text.encode("latin-1")
+        return len(text)
+
+    def close(self):
+        self._file.close()
+        super().close()
 
 
 class Buffer(File):
@@ -95,7 +126,6 @@ class Buffer(File):
         self.buffer = io.BytesIO(as_bytes(string))
         self.mode = "r" if isinstance(string, str) else "rb"
         self.softspace = 0
-        self._newlines = False
 
     def write(self, string):
         if not isinstance(string, str):
@@ -114,7 +144,7 @@ class Buffer(File):
 
     def getvalue(self):
         content = self.buffer.getvalue()
-        return Binary(content) if "b" in self.mode else as_text(content)
+        return Binary(content) if "b" in self.mode else as_file_text(content)
 
     def reset(self):
         self.seek(0)

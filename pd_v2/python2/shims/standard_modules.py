@@ -190,43 +190,6 @@ def _string(string):
     }
 
 
-_RE_ARGUMENTS = {
-    "compile": ("flags",),
-    "findall": ("string", "flags"),
-    "finditer": ("string", "flags"),
-    "match": ("string", "flags"),
-    "search": ("string", "flags"),
-    "split": ("string", "maxsplit", "flags"),
-    "sub": ("repl", "string", "count", "flags"),
-    "subn": ("repl", "string", "count", "flags"),
-}
-
-
-@overrides("re")
-def _re(re):
-    """\\w and so on were ASCII, unless re.UNICODE was set."""
-    within = re.compile(r"(?<!\\)\(\?([aiLmsux]+)\)")  # flags in a pattern
-
-    def without_locale(flags):
-        kept = flags[1].replace("L", "")
-        return f"(?{kept})" if kept else ""
-
-    def by_ascii(name, arguments):
-        def matching(pattern, *args, **keywords):
-            keywords.update(zip(arguments, map(as_text, args), strict=False))
-            pattern, flags = as_text(pattern), keywords.pop("flags", 0)
-            if isinstance(pattern, str):
-                pattern = within.sub(without_locale, pattern)
-                flags &= ~re.LOCALE  # that of C, and so ASCII
-                is_unicode = flags & re.UNICODE or any("u" in f for f in within.findall(pattern))
-                flags |= 0 if is_unicode else re.ASCII
-            return getattr(re, name)(pattern, flags=flags, **keywords)
-
-        return matching
-
-    return {name: by_ascii(name, arguments) for name, arguments in _RE_ARGUMENTS.items()}
-
-
 @overrides("urllib.request")
 def _urllib(request):
     return {"urlopen": lambda *args, **keywords: File.wrap(request.urlopen(*args, **keywords))}

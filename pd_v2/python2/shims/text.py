@@ -218,7 +218,7 @@ class Binary(bytes):
         return as_text(self)
 
     def __repr__(self):
-        return repr(as_text(self))
+        return bytes.__repr__(self)[1:]
 
     def __format__(self, spec):
         return format(as_text(self), spec)
