@@ -6,6 +6,7 @@ import numpy as np
 
 from pd_core.training.positions import known, not_tracked, other_reader, rereadable
 from pd_v2 import master, pickles
+from pd_v2.files import given
 from pd_v2.reader.threads import buffered
 from pd_v2.recordio.chunks import read_records
 from pd_v2.recordio.storage import matching
@@ -34,9 +35,10 @@ def text_file(path):
 
     @rereadable
     def lines():
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-            for line in file:
-                yield line.rstrip("\n")
+        with open(path, "rb") as file:
+            for line in given.file_of(file, "r"):
+                text = line if isinstance(line, str) else line.decode("utf-8", "surrogateescape")
+                yield text.rstrip("\n")
 
     return lines
 

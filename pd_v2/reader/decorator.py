@@ -29,12 +29,21 @@ class ComposeNotAligned(ValueError):
 
 
 def map_readers(func, *readers):
-    """Apply func(a, b, ...) to the samples of readers in lockstep, up to the shortest."""
+    """Apply func(a, b, ...) to the samples of readers in lockstep, up to the shortest.
+
+    With None in place of a function, a sample is the tuple (a, b, ...).
+    """
+    if func is None:
+        func = _as_row
     if not callable(func):
         raise TypeError(f"map_readers: func must be a function, got {type(func).__name__}")
     _require_readers("map_readers", readers)
 
     return positions.known(lambda: Stream(_Mapped(func, readers)), *readers, draws=True)
+
+
+def _as_row(*samples):
+    return samples
 
 
 class _Mapped(Sources):

@@ -48,8 +48,8 @@ def _fill(template, values):
 
 def format_braces(template, *values, **named):
     """`template.format(...)`"""
-    template, values = as_text(template), [*map(_rounded, values)]
-    named = {name: _rounded(value) for name, value in named.items()}
+    template, values = as_text(template), [*map(_in_braces, values)]
+    named = {name: _in_braces(value) for name, value in named.items()}
     try:
         return template.format(*values, **named)
     except TypeError:
@@ -58,7 +58,7 @@ def format_braces(template, *values, **named):
 
 def format_value(value, spec=""):
     """`format(...)`"""
-    return _Formatter().format_field(_rounded(value), as_text(spec))
+    return _Formatter().format_field(_in_braces(value), as_text(spec))
 
 
 class _Formatter(string.Formatter):
@@ -87,6 +87,12 @@ def _rounded(value):
     if type(value) is float:
         return _Float(value)
     return _Shown(value) if isinstance(value, set | frozenset | type) else value
+
+
+def _in_braces(value):
+    numpy = sys.modules.get("numpy")
+    is_scalar = numpy is not None and isinstance(value, numpy.floating)
+    return _NumpyFloat(value) if is_scalar else _rounded(value)
 
 
 class _Shown:
@@ -121,6 +127,25 @@ class _Float(float):
         if width is None:
             return float.__format__(self, spec)
         return format(str(self), spec if width[1] or not spec else ">" + spec)
+
+
+class _NumpyFloat(float):
+    """A scalar of numpy, which `{}` formats as a float, and `{!s}` as what it is."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def __str__(self):
+        return str(self._value)
+
+    def __repr__(self):
+        return repr(self._value)
+
+    def __format__(self, spec):
+        return format(_Float(self), spec)
+
+    def __getattr__(self, name):
+        return getattr(self._value, name)
 
 
 class _Named:

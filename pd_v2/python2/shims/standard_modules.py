@@ -9,7 +9,7 @@ import sys
 
 from pd_v2.python2.shims.arithmetic import divide, hash_fixed
 from pd_v2.python2.shims.files import File
-from pd_v2.python2.shims.text import as_text, printed, shown
+from pd_v2.python2.shims.text import printed, shown
 from pd_v2.python2.shims.types import is_numpy_int
 from pd_v2.python2.shims.views import overrides
 from pd_v2.reader import shuffling

@@ -3,7 +3,7 @@
 import functools
 import types
 
-from pd_v2.python2.shims.files import raw_stream
+from pd_v2.python2.shims.files import File, raw_stream
 from pd_v2.python2.shims.text import as_binary, as_bytes
 from pd_v2.python2.shims.views import overrides
 
@@ -54,6 +54,11 @@ def _numpy_files(numpy):
     def load(file, mmap_mode=None):
         return numpy.load(raw_stream(file), mmap_mode, allow_pickle=True, encoding="latin1")
 
+    def savetxt(fname, *args, **keywords):
+        numpy.savetxt(fname, *args, **keywords)
+        if isinstance(fname, File):  # numpy keeps it for the garbage collector
+            fname.flush()
+
     def asscalar(array):
         return array.item()
 
@@ -66,7 +71,7 @@ def _numpy_files(numpy):
                 raise
         return numpy.array(values, object, **keywords)
 
-    functions = (array, fromstring, frombuffer, fromfile, load, asscalar)
+    functions = (array, fromstring, frombuffer, fromfile, load, savetxt, asscalar)
     return {function.__name__: function for function in functions}
 
 

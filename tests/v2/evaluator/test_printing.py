@@ -53,7 +53,9 @@ def test_sparse_rows_and_ids_beside_rows(printed):
     both = rows("both", 1)
     both.ids = ids("ids")
     E.value_printer([sparse_rows(size=3), both])
-    metrics([columns("label", [[0, 1, 1], [0, 0, 0]]) | {"both": [[0.5], [1]], "ids": [3, 2000000]}])
+    metrics(
+        [columns("label", [[0, 1, 1], [0, 0, 0]]) | {"both": [[0.5], [1]], "ids": [3, 2000000]}]
+    )
     assert printed() == [
         "layer=label value:\n\n: row [0 2 2 ]\n\n: col [1 2 ]\n",
         "layer=both value:\n0.5 \n1 \nlayer=both ids:\n[3 2000000 ]\n",

@@ -7,12 +7,20 @@ import numpy as np
 import pytest
 
 from pd_v2 import reader
+from pd_v2.files import given
+from pd_v2.python2.shims.files import File
 from pd_v2.reader import creator
 
 
 def counting(n):
     """A reader of 0 .. n-1."""
     return lambda: iter(range(n))
+
+
+def test_map_readers_without_a_function_gives_rows():
+    rows = reader.map_readers(None, counting(3), counting(2))
+    assert list(rows()) == [(0, 0), (1, 1)]
+    assert list(reader.map_readers(None, counting(2))()) == [(0,), (1,)]
 
 
 def test_map_readers_stops_at_the_shortest():
@@ -140,6 +148,13 @@ def test_text_file_strips_only_line_ends(tmp_path):
     lines = creator.text_file(str(path))
     assert list(lines()) == ["0 1 ", "", "4 é"]
     assert list(lines()) == ["0 1 ", "", "4 é"]
+
+
+def test_lines_of_a_python_2_program_are_undecoded(tmp_path, monkeypatch):
+    monkeypatch.setattr(given._state, "wrap", File.wrap)
+    (tmp_path / "data.txt").write_bytes("a\u00a0b c\n".encode())
+    (line,) = creator.text_file(str(tmp_path / "data.txt"))()
+    assert line == "a\u00a0b c" and line.split() == ["a\u00a0b", "c"]
 
 
 def test_text_file_has_the_lines_that_the_bytes_have(tmp_path):
