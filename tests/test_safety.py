@@ -90,6 +90,7 @@ RUNS = {
     "pd_v2.python2.startup.sitecustomize: exec_module": OWN,
     "pd_v2.python2.translate: builtins.compile": PROGRAM,
     # commands, without a shell
+    "pd_v2.hash_seed: os.execv": "the same Python with the same arguments",
     "pd_v2.job.joining: os.execv": "the same Python with the same arguments",
     "pd_v2.job.supervise: subprocess": "mpiexec, or the command that the user gives to restart",
     "pd_v2.job.workers: subprocess": "mpiexec --version",
@@ -190,7 +191,7 @@ WRITES = {
     ".open(name, mode, raw_stream(fileobj), *args, **keywords)": PROGRAM,
     "pd_v2.python2.shims.archives: .open(name, mode.replace('U', ''), pwd, **keywords)": PROGRAM,
     "pd_v2.python2.shims.binary_modules: "
-    "builtins.open(filename, mode, encoding=encoding, errors=errors, newline='')": PROGRAM,
+    "builtins.open(filename, mode.replace('b', '').replace('U', '') + 'b')": PROGRAM,
     "pd_v2.python2.shims.binary_modules: "
     ".open(file, mode.replace('U', ''), *args, **keywords)": PROGRAM,
     "pd_v2.python2.shims.files: builtins.open(name, letters + 'b', size)": PROGRAM,
