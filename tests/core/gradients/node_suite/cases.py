@@ -6,12 +6,18 @@ precision. A case counts if the slope is finite and not zero; where its inputs s
 of them zero, or two equal ones), they are moved a little first.
 """
 
+import os
+import pickle
+import sys
+import tempfile
 import warnings
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
+import onnx
 from onnx import AttributeProto, ModelProto, TensorProto, numpy_helper
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_scatter_elements import ScatterElements
@@ -48,8 +54,28 @@ class Case:
         return self.name
 
 
+# Each file of ONNX computes its cases when it is imported, ten seconds for all. They are the same in
+# every process: the first one that needs them leaves them here, as conftest.py does with kernels.
+_CACHE = Path(__file__).resolve().parents[4] / ".pytest_cache"
+
+
+@cache
 def node_tests():
-    """Collect ONNX's node tests."""
+    """Return ONNX's node tests: those that another process has collected, if one did."""
+    versions = "-".join((onnx.__version__, np.__version__, *map(str, sys.version_info[:2])))
+    path = _CACHE / f"node_tests-{versions}.pickle"
+    try:
+        return pickle.loads(path.read_bytes())
+    except (OSError, EOFError, pickle.UnpicklingError):
+        found = _collected()
+    _CACHE.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=_CACHE, delete=False) as file:
+        pickle.dump(found, file)
+    os.replace(file.name, path)  # at once: others may read it
+    return found
+
+
+def _collected():
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():  # some of the cases overflow on purpose
