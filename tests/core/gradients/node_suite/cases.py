@@ -55,7 +55,7 @@ class Case:
 
 
 # Each file of ONNX computes its cases when it is imported, ten seconds for all. They are the same
-# in every process: the first one that needs them leaves them here, as conftest.py does with kernels.
+# in every process: the first one that needs them leaves them here.
 _CACHE = Path(__file__).resolve().parents[4] / ".pytest_cache"
 
 
