@@ -1,6 +1,5 @@
 """What every test starts from: no names, an unused session, one generator."""
 
-import functools
 import gc
 import itertools
 import os
@@ -42,24 +41,6 @@ def pytest_configure():
 def pytest_make_parametrize_id(val):
     """Name bytes by their number: what they are may differ from process to process."""
     return f"{len(val)} bytes" if isinstance(val, bytes) and len(val) > 16 else None
-
-
-def pytest_sessionstart(session):
-    """Tell the first process of `-n` less: two messages in place of six for a test that passed.
-
-    It prints a letter for the call, and its number for setups that took long enough to be listed.
-    """
-    for plugin in session.config.pluginmanager.get_plugins():
-        if type(plugin).__name__ == "WorkerInteractor":  # pytest-xdist's, which no module exports
-            plugin.sendevent = functools.partial(_send, plugin.sendevent)
-
-
-def _send(send, name, **content):
-    report = content.get("data", {}) if name == "testreport" else {}
-    is_usual = report.get("when") in ("setup", "teardown") and report["outcome"] == "passed"
-    is_empty = is_usual and report["duration"] < 0.01 and not report["sections"]
-    if not is_empty and name not in ("logstart", "logfinish"):
-        send(name, **content)
 
 
 def pytest_collection_finish():
