@@ -100,7 +100,12 @@ class SeamExchange(Protocol):
 
 
 class Executable(Protocol):
-    """A program on the values of certain variables."""
+    """A program on the values of certain variables.
+
+    Of its updates those `written`, by index, are written over the values before.
+    """
+
+    written: Sequence[int]
 
     def run(
         self,
@@ -126,8 +131,13 @@ class Program(Protocol):
 
     lengths: list[Length]
 
-    def bind(self, states: Sequence[Variable], updated: Sequence[Variable]) -> Executable:
-        """Return an executable on these variables, in the order of the graph's states, updates."""
+    def bind(
+        self, states: Sequence[Variable], updated: Sequence[Variable], keeps_before: bool = False
+    ) -> Executable:
+        """Return an executable on these variables, in the order of the graph's states, updates.
+
+        With `keeps_before` the values before a run are kept where only whole ones are written.
+        """
 
 
 class Values(Protocol):

@@ -8,7 +8,7 @@ from copy import copy
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import numpy as np
 import onnxruntime
@@ -212,6 +212,8 @@ class OrtValues:
         # {variable: [its value, the buffer that the next step writes]}; until that step the buffer
         # holds the previous value. A variable keeps its list: programs hold it between runs.
         self.buffers: WeakKeyDictionary[Variable, list[Any]] = WeakKeyDictionary()
+        # those whose second buffer does not hold the value before the last step
+        self.overwritten: WeakSet[Variable] = WeakSet()
         self.stamp = object()  # another one after each change of a buffer
 
     def __contains__(self, variable: Variable) -> bool:
@@ -244,7 +246,7 @@ class OrtValues:
 
     def before(self, variable: Variable) -> np.ndarray | None:
         """Return a copy of the value before the last step that wrote it; None if it is not kept."""
-        _, previous = self.buffers.get(variable, (None, None))
+        _, previous = self.kept(variable)
         return None if previous is None else np.array(previous.numpy())
 
     def release(self, variable: Variable) -> Any:
@@ -256,12 +258,27 @@ class OrtValues:
 
     def kept(self, variable: Variable) -> tuple[Any, ...]:
         """Return what is stored of a variable, for `put_back` once `set` has replaced it."""
-        return tuple(self.buffers.get(variable, (None, None)))
+        value, previous = self.buffers.get(variable, (None, None))
+        return value, None if variable in self.overwritten else previous
 
     def put_back(self, variable: Variable, kept: tuple[Any, ...] | None) -> None:
         """Store again what `kept` returned; None for no value."""
         self.buffers.setdefault(variable, [None, None])[:] = kept or (None, None)
         self.stamp = object()
+
+    def note(
+        self, swapped: Sequence[int], written: Sequence[int], variables: Sequence[Any]
+    ) -> None:
+        """Note that a step has written new values into other memory, or over those before.
+
+        Both are places in `variables`, which are references.
+        """
+        if self.overwritten:
+            self.overwritten.difference_update([variables[k]() for k in swapped])
+        fresh = {variables[k]() for k in written}.difference(self.overwritten)
+        if fresh:
+            self.overwritten.update(fresh)
+            self.stamp = object()  # for others to note that they keep them
 
     def pair(self, variable: Variable) -> list[Any]:
         """Return the two buffers of a variable; the second is allocated on the first call."""
@@ -312,7 +329,9 @@ class OrtProgram:
             options["without"] = unwanted_optimizers(part.lowered, device)
             with self._traced(number):
                 if fused:
-                    model, options["libraries"] = fuse(part.lowered, part.equal, part.waiting)
+                    made = fuse(part.lowered, part.equal, part.waiting, part.places)
+                    model, options["libraries"] = made.model, made.libraries
+                    part.writes_by(made.writer, made.written)
                 else:
                     model = part.lowered.model.SerializeToString()
                 self.sessions.append(open_session(model, device, **options))
@@ -353,9 +372,19 @@ class OrtProgram:
         except Exception as error:
             raise self.traced(error, number) from error
 
-    def bind(self, states: Sequence[Variable], updated: Sequence[Variable]) -> "OrtExecutable":
-        """Return an executable on these variables, in the order of the graph's states, updates."""
-        return OrtExecutable(self, states, updated)
+    @property
+    def written(self) -> list[int]:
+        """The updates that may be written into the memory of the values before."""
+        return [k for part in self.parts for k in part.written]
+
+    def bind(
+        self, states: Sequence[Variable], updated: Sequence[Variable], keeps_before: bool = False
+    ) -> "OrtExecutable":
+        """Return an executable on these variables, in the order of the graph's states, updates.
+
+        With `keeps_before` the values before a run are kept where only whole ones are written.
+        """
+        return OrtExecutable(self, states, updated, keeps_before)
 
     def traced(self, error: Exception, number: int) -> BackendError:
         """Return the runtime's error of a stage with the operator that failed and its line."""
@@ -393,14 +422,19 @@ class OrtExecutable:
     """
 
     def __init__(
-        self, program: OrtProgram, states: Sequence[Variable], updated: Sequence[Variable]
+        self,
+        program: OrtProgram,
+        states: Sequence[Variable],
+        updated: Sequence[Variable],
+        keeps_before: bool = False,
     ):
         self.program = program
         # references to Variables, which the targets keep alive
         self.states: list[Any] = [ref(v) for v in states]
         self.updated: list[Any] = [ref(v) for v in updated]
-        in_place = {k for part in program.parts for k in part.in_place}
-        self.swapped = [k for k in range(len(updated)) if k not in in_place]
+        self.written = [] if keeps_before else program.written
+        self.in_place = {k for part in program.parts for k in part.in_place} | {*self.written}
+        self.swapped = [k for k in range(len(updated)) if k not in self.in_place]
         self.phases: dict[tuple[int, ...] | None, _Phase] = {}  # by the ids of the buffers
         self.last: _Phase | None = None  # what ran last
         self.stamp: object = None  # of the values after that
@@ -443,6 +477,8 @@ class OrtExecutable:
                     self.buffers[2][k][1] = None  # it may be half written
                 values.stamp = object()
                 raise self.program.traced(error, number) from error
+        if self.stamp is not values.stamp:
+            values.note(self.swapped, self.written, self.updated)
         for pair in phase.swapped:
             pair.reverse()
         if phase.swapped:
@@ -487,7 +523,7 @@ class OrtExecutable:
         stages = zip(program.sessions, program.parts, program.recorders, strict=True)
         for session, part, recorder in stages:
             targets = [
-                values.buffers[self.updated[k]()][0] if k in part.in_place else updated[k][1]
+                values.buffers[self.updated[k]()][0] if k in self.in_place else updated[k][1]
                 for k, _ in part.updates
             ]
             inputs = [states[k][0] for k, _ in part.states]

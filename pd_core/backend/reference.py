@@ -129,14 +129,19 @@ class ReferenceProgram:
         self.lengths: list[Length] = []
 
     def bind(
-        self, states: Sequence[Variable], updated: Sequence[Variable]
+        self, states: Sequence[Variable], updated: Sequence[Variable], keeps_before: bool = True
     ) -> "ReferenceExecutable":
-        """Return an executable on these variables, in the order of the graph's states, updates."""
+        """Return an executable on these variables, in the order of the graph's states, updates.
+
+        It keeps the values before in any case.
+        """
         return ReferenceExecutable(self, states, updated)
 
 
 class ReferenceExecutable:
     """A program on the values of certain variables."""
+
+    written: Sequence[int] = ()
 
     def __init__(
         self, program: ReferenceProgram, states: Sequence[Variable], updated: Sequence[Variable]

@@ -1,6 +1,6 @@
 """The stages of a program as ONNX models, with the names of their inputs and outputs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from ..graph.recording import not_recording
@@ -34,7 +34,8 @@ class StageModel:
     `given` and `hands` are pairs (slot, name) of the values that it reads and fills. `fixed` are
     the indices of the fetches whose shapes follow from those of its feeds, `in_place` those of the
     updates that are written into the buffers of their states, and `waiting` the names of those that
-    must wait for all else in the stage.
+    must wait for all else in the stage. Other new values in it, by name, may be written into the
+    memory of `places`, which are states, by an operator that waits for all else.
     """
 
     def __init__(self, whole: Graph, stage: Stage, prepare: Prepare | None = None):
@@ -69,9 +70,12 @@ class StageModel:
         self.updates = [(k, next(outputs)) for k in stage.updated]
         self.in_place, self.exchanged = stage.in_place, stage.exchanged
         self.waiting: list[str] = []
+        self.places: dict[str, str] = {}
+        self.written: tuple[int, ...] = ()  # updates that may be written there, see `writes_by`
         self._writes: list[str] = []  # the names of those operators
         if stage.waits:
             self.in_place, self.waiting = self._row_writes(stage, lowered)
+            self.places = self._places(stage, lowered)
         self.divided, self.summed = stage.divided, stage.summed
 
     def may_have_written(self, error: Exception) -> bool:
@@ -79,10 +83,22 @@ class StageModel:
 
         Writes that wait for all else have not begun if that fails; one of several may fail.
         """
-        if not self.waiting:
+        if not self._writes:
             return bool(self.in_place)
         text = str(error)
         return any(f"'{name}'" in text for name in self._writes)
+
+    def writes_by(self, operator: str, results: Collection[str]) -> None:
+        """Note that an operator may write these results into the memory of their states."""
+        self.written = tuple([k for k, name in self.updates if name in results])
+        self._writes += [operator] if operator else []
+
+    def _places(self, stage, lowered):
+        """The states that updates replace, by the names of the new values."""
+        targets = {k: v for k, (v, _) in zip(stage.updated, stage.graph.updates, strict=True)}
+        read = {name for _, name in self.states}
+        names = [(name, lowered.names.get(targets[k])) for k, name in self.updates]
+        return {name: x for name, x in names if x in read and name not in self.waiting}
 
     def _row_writes(self, stage, lowered) -> tuple[tuple[int, ...], list[str]]:
         """Those of the updates in place that are still row writes, and the names of their results.

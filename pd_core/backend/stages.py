@@ -29,7 +29,7 @@ class Stage:
     Values are handed on in numbered slots: `inputs` are (slot, variable in this graph) that it
     reads, `hands` are (slot, value) that it fills. The updates `in_place`, by their indices in the
     step, are written into the buffers of the states that they update; if the stage `waits`, they
-    must come after everything else in it. `exchanged` marks the stage that runs after the exchange
+    must come after everything else in it, and so may others. `exchanged` marks the stage that runs after the exchange
     of the values at the seam, `divided` those after a part of its values is computed. What the
     slots `summed` hold is summed over the ranks before the stage runs.
     """
@@ -63,7 +63,7 @@ def stages(graph: Graph, seam: Seam = NO_SEAM, writes_wait: bool = False) -> lis
         divided += [*parts, replace(second, exchanged=True)]
     divided = [part for stage in divided for part in _pauses(stage, slots)]
     writes = _row_writes(divided[-1].graph)
-    if writes and writes_wait:
+    if writes_wait:
         last = divided.pop()
         news = zip(last.updated, last.graph.updates, strict=True)
         in_place = tuple([k for k, (_, new) in news if new.node in writes])

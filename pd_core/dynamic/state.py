@@ -219,14 +219,21 @@ class State:
             return None
         return self.reads.pop(v)
 
-    def before_update(self, variables: Sequence[Callable[[], Variable | None]]) -> None:
-        """Keep the values that a step writes in place, for the reads in use."""
+    def before_update(
+        self,
+        variables: Sequence[Callable[[], Variable | None]],
+        written: Sequence[Callable[[], Variable | None]] = (),
+    ) -> None:
+        """Keep the values that a step writes in place, for the reads in use.
+
+        Those are the ones `written`, and tables whose rows it writes.
+        """
         self.settle()
         if self.unread:
             self.compute_unread(variables)
         for reference in variables:
             v = reference()
-            if v is not None and v.options.row_sparse:
+            if v is not None and (v.options.row_sparse or reference in written):
                 self.before_store(v)
 
     def before_plan(self, plan: Plan, elsewhere: Sequence[Any]) -> None:

@@ -52,7 +52,7 @@ class Call:
         recorded: Any = values.recorded
         updated = self.program.updated
         recorded.flush()
-        recorded.before_update(updated)
+        recorded.before_update(updated, self.program.written)
         results = self.run(values, feeds)
         recorded.after_update(updated)
         return results

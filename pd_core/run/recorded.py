@@ -16,8 +16,15 @@ class Recorded(Protocol):
     def flush(self) -> None:
         """Store what recorded operators assign, such as moving statistics."""
 
-    def before_update(self, variables: Sequence[Callable[[], Variable]]) -> None:
-        """Keep the values that recorded operators read and that a step writes in place."""
+    def before_update(
+        self,
+        variables: Sequence[Callable[[], Variable]],
+        written: Sequence[Callable[[], Variable]] = (),
+    ) -> None:
+        """Keep the values that recorded operators read and that a step writes in place.
+
+        Those are the ones `written`, and tables whose rows it writes.
+        """
 
     def after_update(self, variables: Sequence[Callable[[], Variable]]) -> Any:
         """Keep the values before the step that recorded operators read."""

@@ -25,7 +25,7 @@ class Recording(Observer):
     def before(self, program: Program, fed: Mapping[Variable, Any]) -> None:
         """Keep what is written in place."""
         self._updated = program.updated
-        self.session.store.recorded.before_update(program.updated)
+        self.session.store.recorded.before_update(program.updated, program.written)
 
     def after(self, results: list[Any] | None) -> None:
         """Keep the values before."""

@@ -23,17 +23,20 @@ class Operators:
         self._known: dict[object, tuple[Made, Library, list[str]] | Unfit] = {}
         self._scalars: dict[str, object] = {}
 
-    def made(self, steps: Sequence[Step], wanted: Collection[str]) -> Made:
+    def made(
+        self, steps: Sequence[Step], wanted: Collection[str], states: Mapping[str, str]
+    ) -> Made:
         """Return steps as an operator that makes the wanted values, as `make` does.
 
         Unfit is raised if there is none.
         """
-        key, names = self._numbered(steps, wanted)
+        key, names = self._numbered(steps, wanted, states)
         found = self._known.get(key)
         if found is None:
             own = Library()
             try:
-                found = make(steps, wanted, self.values, own, self.sources), own, names
+                made = make(steps, wanted, self.values, own, self.sources, states=states)
+                found = made, own, names
             except Unfit as why:
                 found = why
             self._known[key] = found
@@ -42,10 +45,11 @@ class Operators:
         made, own, first = found
         now = dict(zip(first, names, strict=True))
         inputs = [now.get(x, x) for x in made.inputs]  # a source of a size may be in no step
-        outputs = [now[y] for y in made.outputs]
-        return replace(made, name=self.library.add(own), inputs=inputs, outputs=outputs)
+        outputs, written = ([now[y] for y in names] for names in (made.outputs, made.written))
+        name = self.library.add(own)
+        return replace(made, name=name, inputs=inputs, outputs=outputs, written=written)
 
-    def _numbered(self, steps, wanted):
+    def _numbered(self, steps, wanted, states):
         """(all that decides what becomes of steps, with numbers for names, the names in order)."""
         numbers: dict[str, int] = {}
         rows: list[Any] = []
@@ -58,7 +62,8 @@ class Operators:
             for x in numbers
         ]
         results = [numbers[step.y] for step in steps if step.y in wanted]
-        return (tuple(rows), tuple(types), tuple(results)), [*numbers]
+        pairs = [(numbers[y], numbers.get(x)) for y, x in states.items()]
+        return (tuple(rows), tuple(types), tuple(results), tuple(pairs)), [*numbers]
 
     def _scalar(self, x):
         """The bits of a constant's single value, which is written into the code."""

@@ -10,7 +10,8 @@ from . import operators
 from .alike import Operators
 from .branches import inline
 from .clusters import clusters, needed, ordered, reads
-from .groups import DOMAIN, Library
+from .groups import DOMAIN, NO_STATES, Library
+from .in_place import Nodes, Places, last
 from .iterations import Group, iterated
 from .parts import Source
 from .sizes import Dim, Dims, Kind, Values, estimate, product
@@ -19,6 +20,7 @@ from .steps import Reduce, Step, Unfit, is_cheap, read_by, steps
 _SMALL = 1 << 14  # elements of a value, up to which groups that share nothing are one
 _FEW = 1 << 12  # elements of what a node reads and writes that take no time beside the call
 _PRODUCTS = {"MatMul", "Gemm", "FusedMatMul"}
+NO_PLACES = Places()
 
 
 @dataclass
@@ -26,6 +28,7 @@ class Statistics:
     """Counts of the groups of a program, of its other operators, and of distinct groups.
 
     `members` has the values that the operators inside of each group make, by the group's name.
+    `written` are the results of the group `writer` that may have the memory of their states.
     """
 
     groups: int = 0
@@ -33,15 +36,21 @@ class Statistics:
     different: int = 0
     functions: int = 0
     members: dict[str, list[str]] = field(default_factory=dict)
+    writer: str = ""
+    written: list[str] = field(default_factory=list)
 
 
 def fuse(
-    model: ModelProto, kinds: Mapping[str, Kind], equal: Iterable[tuple[Dim, Dim]] = ()
+    model: ModelProto,
+    kinds: Mapping[str, Kind],
+    equal: Iterable[tuple[Dim, Dim]] = (),
+    places: Places = NO_PLACES,
 ) -> tuple[Source | None, Statistics]:
     """Replace groups of a model's operators, in place, by operators of the domain `pd.fused`.
 
     `kinds` has the type of each value, by its name, those in bodies included: ONNX's number of its
     elements, and sizes or their names; `equal` are pairs of sizes that are equal at run time.
+    New values of `places` are in a group that may write them there, if it comes last.
     Returns (the C source of the operators, or None if there are none, counts of them).
     """
     values, library, statistics = Values(model, kinds, equal), Library(), Statistics()
@@ -52,7 +61,7 @@ def fuse(
                 d[1][0]: v.name for d in values.dims(v.name) if len(d[1]) == d[0] == 1
             }
     inline(model.graph, values, fuser.steps)
-    fuser.graph(model.graph)
+    fuser.graph(model.graph, places)
     used = set(_operators(model.graph))
     library.groups = {text: name for text, name in library.groups.items() if name in used}
     if not library.groups:
@@ -92,7 +101,7 @@ class _Fuser:
         self.operators = Operators(values, library, self.sources)
         self.made: dict[str, Group] = {}  # groups by their first outputs
 
-    def graph(self, graph: GraphProto) -> None:
+    def graph(self, graph: GraphProto, places: Places = NO_PLACES) -> None:
         """Replace the groups of a graph, those of its bodies first."""
         for node in graph.node:
             for a in node.attribute:
@@ -104,7 +113,8 @@ class _Fuser:
         nodes, known, copies = self._with_copies(list(graph.node), set(outside))
         rejected: set[int] = set()
         kept = self.library.kept()
-        while (replaced := self._replaced(nodes, known, set(outside), rejected)) is None:
+        every = nodes, known, set(outside), rejected, places
+        while (replaced := self._replaced(*every)) is None:
             self.library.put_back(kept)
         if replaced or copies:  # whose readers have been changed
             rest = [n for k, node in enumerate(nodes) for n in replaced.get(k, [node])]
@@ -123,7 +133,7 @@ class _Fuser:
             members[made.name] = [*members.pop(body.name), *node.output]
             node.CopyFrom(made)
 
-    def _replaced(self, nodes, known, outside, rejected):
+    def _replaced(self, nodes, known, outside, rejected, places):
         """The nodes in place of those of groups, by index.
 
         None if nodes are rejected that would read what no other node needs, or what is only inside
@@ -140,7 +150,7 @@ class _Fuser:
         for k, names in enumerate(needs):
             for x in names:
                 used[x].add(k)
-        attempt = _Attempt(self, nodes, found, needs, used, outside)
+        attempt = _Attempt(self, nodes, found, needs, used, outside, places)
         lost = {y for k, node in enumerate(nodes) if k not in alive for y in node.output}
         for members, result in attempt.groups():
             if result is not None:
@@ -217,10 +227,10 @@ class _Fuser:
 class _Attempt:
     """Groups of the nodes that have steps; `used` has the indices of the readers of values."""
 
-    def __init__(self, fuser: _Fuser, nodes, found, needs, used, outside):
+    def __init__(self, fuser: _Fuser, nodes, found, needs, used, outside, places):
         self.fuser, self.values = fuser, fuser.values
         self.nodes, self.found, self.needs, self.used = nodes, found, needs, used
-        self.outside = outside
+        self.outside, self.places = outside, places
         self.replaced: dict[int, list[NodeProto]] = {}
         self.small = [k in found and self._is_small(node) for k, node in enumerate(nodes)]
         self.sums = {k for k, read in found.items() if self._is_sum(read)}
@@ -228,8 +238,14 @@ class _Attempt:
 
     def groups(self):
         """Yield (members, the nodes that replace them or None)."""
-        fits = [k in self.found for k in range(len(self.nodes))]
-        pending = clusters(self.nodes, self.needs, fits, self.small, self.early)
+        last = set()
+        if self.places.states:
+            result, last = self._last()
+            if last:
+                yield last, result
+        fits = [k in self.found and k not in last for k in range(len(self.nodes))]
+        needs = [() if k in last else names for k, names in enumerate(self.needs)]
+        pending = clusters(self.nodes, needs, fits, self.small, self.early)
         while pending:
             whole = pending.pop()
             members = self._trimmed(whole)
@@ -249,6 +265,26 @@ class _Attempt:
                     self.replaced[k] = []
                 self.replaced[members[-1]] = result
             yield members, result
+
+    def _last(self):
+        """The group that writes new values into the memory of states, as nodes, and its members.
+
+        None and no members if there is none.
+        """
+        every = self.nodes, self.found, self.needs, self.early, self.used, self.outside
+        members, states = last(Nodes(self.values, *every), self.places)
+        if not states:
+            return None, []
+        try:
+            result = self._group(members, states)
+        except Unfit:
+            return None, []
+        if result is None:
+            return None, []
+        for k in members:
+            self.replaced[k] = []
+        self.replaced[members[-1]] = result
+        return result, members
 
     def _is_sum(self, found):
         """Whether the steps of a node are a reduction of a large value."""
@@ -309,8 +345,11 @@ class _Attempt:
             result += clusters(self.nodes, self.needs, own, self.small, self.early)
         return result
 
-    def _group(self, members):
-        """A group as nodes: its operator, and the views of its results that others read."""
+    def _group(self, members, states=NO_STATES):
+        """A group as nodes: its operator, and the views of its results that others read.
+
+        With `states` it is one that may write its results into the memory of these, or None.
+        """
         inside, nodes = set(members), self.nodes
         made = {y for k in members for y in nodes[k].output if y}
         wanted = {y for y in made if y in self.outside or self.used[y] - inside}
@@ -324,11 +363,16 @@ class _Attempt:
                 if node.input[0] in made:
                     wanted.add(node.input[0])
         members = self._members(members, wanted)
-        if not self._is_worth(members):
+        if not states and not self._is_worth(members):
             return None
         every = [step for k in members for step in self.found[k]]
-        operator = self.fuser.operators.made(every, wanted)
+        operator = self.fuser.operators.made(every, wanted, states)
         name = nodes[members[-1]].name
+        if states:
+            if not operator.written:
+                return None
+            statistics = self.fuser.statistics
+            statistics.writer, statistics.written = name, operator.written
         self.fuser.made[operator.outputs[0]] = Group(every, wanted)
         self.fuser.statistics.members[name] = [y for k in members for y in nodes[k].output if y]
         return [operator.node(name, operator.outputs), *reversed(kept)]

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from onnx import NodeProto
 
 from . import plans
 from .arguments import ERRORS
 from .functions import Function, function
+from .in_place import safe
 from .loops import Body
 from .operators import BYTES, C_TYPES
 from .parts import Source, named, source
@@ -19,6 +21,8 @@ from .steps import Look, Map, Step, Unfit
 DOMAIN = "pd.fused"
 _TOGETHER = 1024  # buffers of calls that run at once, whose addresses are on the stack
 _BYTE = 2  # ONNX's number for uint8, of scratch memory
+_ANY = 0  # of values of all types, that an operator waits for
+NO_STATES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass
@@ -69,21 +73,22 @@ class Library:
 class Made:
     """A group as an operator: its name, the values that it reads, and those that it writes.
 
-    `scratch` tells that one more output is memory of its own.
+    `scratch` tells that one more output is memory of its own. The outputs `written` may have the
+    memory of their states; then one or more values that it waits for are its last inputs.
     """
 
     name: str
     inputs: list[str]
     outputs: list[str]
     has_scratch: bool
+    written: list[str] = field(default_factory=list)
 
     def node(self, name: str, results: Iterable[str]) -> NodeProto:
         """Return the node."""
         outputs = list(results)
         outputs += [f"{outputs[0]}/scratch"] if self.has_scratch else []
-        return NodeProto(
-            name=name, op_type=self.name, domain=DOMAIN, input=self.inputs, output=outputs
-        )
+        inputs = [*self.inputs, self.inputs[0]] if self.written else self.inputs
+        return NodeProto(name=name, op_type=self.name, domain=DOMAIN, input=inputs, output=outputs)
 
 
 @dataclass
@@ -110,17 +115,19 @@ def make(
     library: Library,
     sources: Mapping[str, str],
     loop: Iteration | None = None,
+    states: Mapping[str, str] = NO_STATES,
 ) -> Made:
     """Return steps as an operator of a library; Unfit if a size is not known from its inputs.
 
     `sources` are values of the model's inputs by the names of sizes that they have: of those the
     operator reads the shape if its own inputs do not tell a size. With a loop the steps are run as
-    often as it says.
+    often as it says. New values of `states` are written so that they may have the same memory,
+    where that is possible.
     """
     body = Body(_readable(found, set(wanted), values), wanted, values)
     if not body.inputs:
         raise Unfit("nothing is read")
-    return _Operator(body, library, sources, loop).made()
+    return _Operator(body, library, sources, loop, states).made()
 
 
 def _readable(found, wanted, values):
@@ -139,7 +146,12 @@ def _readable(found, wanted, values):
 
 class _Operator:
     def __init__(
-        self, body: Body, library: Library, sources: Mapping[str, str], loop: Iteration | None
+        self,
+        body: Body,
+        library: Library,
+        sources: Mapping[str, str],
+        loop: Iteration | None,
+        states: Mapping[str, str],
     ):
         self.sources, self.loop = sources, loop
         self.body, self.values, self.library = body, body.values, library
@@ -151,6 +163,9 @@ class _Operator:
                 for view in (s.written, *(read[0] for read in s.reads if read is not None)):
                     self.users.setdefault(view.buffer, set()).add(id(each))
         self.segments = segments(body.loops)
+        asked = {y: x for y, x in states.items() if y in self.outputs}
+        self.states = safe(self.segments, asked, self.values)  # by what is written over them
+        body.shared = {*self.states, *self.states.values()}
         self.calls = [self._function(s) for s in self.segments]
 
     def made(self) -> Made:
@@ -184,16 +199,19 @@ class _Operator:
             self._call([(calls[k], self.calls[k]) for k in alike], place)
         functions = ", ".join(f"(Any *){name}" for name in plan.functions)
         counts = f"{len(body.inputs)}, {len(buffers)}, {plan.counts()}"
+        waits = bool(self.states)
         kinds = [values.kind(b) for b in buffers] + [_BYTE] * has_scratch
-        shape = f"{len(body.inputs)}, {len(self.outputs) + has_scratch}, @_types"
+        kinds[len(body.inputs) : len(body.inputs)] = [_ANY] * waits
+        shape = f"{len(body.inputs) + waits}, {len(self.outputs) + has_scratch}, @_types"
         text = f"static const int64_t @_plan[] = {{{plan.end()}}};\n"
         text += f"static Any *const @_functions[] = {{{functions}}};\n"
         text += f'static const Group @ = {{"@", @_plan, @_functions, {counts}}};\n'
         text += f"static const unsigned char @_types[] = {{{', '.join(map(str, kinds))}}};\n"
-        text += f'#define @_row {{"@", {shape}, run_group, &@}}\n'
+        text += f'#define @_row {{"@", {shape}, run_group, &@, {int(waits)}}}\n'
         given = {} if self.loop is None else self.loop.inputs
         inputs = [given.get(x, x) for x in body.inputs]
-        return Made(self.library.group(text), inputs, self.outputs, has_scratch)
+        name, written = self.library.group(text), list(self.states)
+        return Made(name, inputs, self.outputs, has_scratch, written)
 
     # loops
 
@@ -292,6 +310,7 @@ class _Operator:
         for k, (call, segment) in enumerate(zip(self.calls, self.segments, strict=True)):
             own = set(call.given.buffers)
             makes = {s.written.buffer for loop, _ in segment.loops for s in loop.statements} & own
+            own, makes = ({self.states.get(b, b) for b in names} for names in (own, makes))
             is_plain = own <= outside and not call.given.scratches and not call.partials
             apart = own.isdisjoint(written) and makes.isdisjoint(used)
             places += len(call.given.buffers)

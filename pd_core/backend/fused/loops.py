@@ -1,6 +1,6 @@
 """Steps as loops over all elements of a shape, in an order in which they can run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +50,7 @@ class Body:
     """The loops of a group.
 
     `wanted` are the values that others read. `inputs` and `stored` are the buffers that the loops
-    read from outside, and those that they write.
+    read from outside, and those that they write; those that are `shared` may be the same memory.
     """
 
     def __init__(self, found: Sequence[Step], wanted: Iterable[str], values: Values):
@@ -66,6 +66,7 @@ class Body:
         self.loops: list[Loop] = []
         self.inputs: list[str] = []
         self.stored: list[str] = []
+        self.shared: Container[str] = ()
         for step in self.steps:
             self._add(step)
         # in order, not that of a set: the source is the key of the library, in all processes

@@ -207,7 +207,8 @@ class Nest:
         name = self.given.fresh("a")
         is_read = any(a is access for a in self._read.values())
         c_type = ("const " if is_read else "") + C_TYPES[access.kind]
-        self._pre[last].append(f"{c_type} *restrict {name} = {self._place(access, last)};")
+        restrict = "" if access.buffer in self.body.shared else "restrict "
+        self._pre[last].append(f"{c_type} *{restrict}{name} = {self._place(access, last)};")
         at = term(self.names[last], access.along[last], self.given) if self.levels else []
         return f"{name}[{at[0] if at else 0}]"
 

@@ -33,6 +33,7 @@ typedef struct {
   const unsigned char *types;        /* ONNX's numbers: of inputs, then of outputs */
   Status *(*run)(void *, Context *); /* of what is given, and a run; by several threads at once */
   const void *given;
+  int waits; /* for one or more values of any types, its last input, of which nothing is read */
 } Row;
 
 #if defined(PART) || defined(BASE)
@@ -271,7 +272,8 @@ SHARED Status *add_rows(void *options, const void *base, const char *name, void 
     if (!made) return api ? failure("no memory for operators") : 0;
     for (size_t k = 0; k < count; k++) {
       const Row *r = &rows[k];
-      made[k] = (Op)OPERATOR(r->title, r->n_inputs, r->n_outputs, r->types, 0, 0, r->run);
+      if (r->waits) made[k] = (Op)OPERATOR_WAITING(r->title, r->n_inputs, r->n_outputs, r->types, 0, 0, r->run, 0, 0);
+      else made[k] = (Op)OPERATOR(r->title, r->n_inputs, r->n_outputs, r->types, 0, 0, r->run);
       made[k].given = r->given;
     }
     *ops = made;

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +18,9 @@ from ..lowering import Lowered
 from . import fusion, rows, writes
 from .attention import operators as attention
 from .build import build, toolchain
+from .groups import NO_STATES
 from .home import keep, kept, library
+from .in_place import Places
 from .onednn import kernels
 from .parts import Source
 from .products import operators as products
@@ -35,12 +37,13 @@ class Fuser:
     `fuse(model, kinds, equal)` replaces operators of a model, bodies included, by custom operators
     of a domain of its own, and returns their C, None if there are none, and statistics. The
     name of each has that of an operator that it replaces, alone or between slashes or spaces: the
-    line of that is the one that errors and profiles name. `options()` are more arguments of
-    `build`. What `fuse` does follows from its arguments and the files of its folder alone.
+    line of that is the one that errors and profiles name. One that `writes` takes `Places` too, and
+    its statistics tell what it has found of them. `options()` are more arguments of `build`. What `fuse` does follows from its arguments and the files of its folder alone.
     """
 
-    fuse: Callable[[ModelProto, Kinds, Equal], tuple[str | Source | None, Any]]
+    fuse: Callable[..., tuple[str | Source | None, Any]]
     options: Callable[[], dict[str, Any]] = dict
+    writes: bool = False
 
 
 _LARGEST = 1 << 24  # bytes of a model, beyond which it is not kept
@@ -51,15 +54,33 @@ FUSERS: list[Fuser] = [
     Fuser(rows.fuse),
     Fuser(attention.fuse),
     Fuser(products.fuse),
-    Fuser(fusion.fuse),
+    Fuser(fusion.fuse, writes=True),
 ]
 
 
-def fuse(lowered: Lowered, equal: Equal, waiting: Sequence[str] = ()) -> tuple[bytes, list[Path]]:
-    """Return a program with kernels in the place of operators, as a model, and their libraries.
+@dataclass(frozen=True)
+class Fused:
+    """A program with kernels: the model and their libraries.
+
+    The results `written` may have the memory of their states. The operator `writer` makes them.
+    """
+
+    model: bytes
+    libraries: list[Path]
+    written: Sequence[str] = ()
+    writer: str = ""
+
+
+def fuse(
+    lowered: Lowered,
+    equal: Equal,
+    waiting: Sequence[str] = (),
+    states: Mapping[str, str] = NO_STATES,
+) -> Fused:
+    """Return a program with kernels in the place of operators.
 
     `waiting` are results of row writes that go into the memory of the table which they read: these
-    wait for everything else.
+    wait for everything else. `states` are inputs by the outputs that are their new values.
 
     What it becomes is kept in the folder of libraries, for the same program in another process.
     CompilerError if the kernels cannot be compiled.
@@ -67,32 +88,46 @@ def fuse(lowered: Lowered, equal: Equal, waiting: Sequence[str] = ()) -> tuple[b
     kinds, equal = _canonical(lowered, equal)
     model = lowered.model.SerializeToString()
     if len(model) > _LARGEST:
-        libraries = _fuse(lowered.model, kinds, equal, waiting)
-        return lowered.model.SerializeToString(), libraries
-    name = _digest(model, kinds, equal, waiting)
+        return _fuse(lowered.model, kinds, equal, waiting, states)
+    name = _digest(model, kinds, equal, (list(waiting), list(states.items())))
     found = _remembered(name)
     if found is None:
-        libraries = _fuse(lowered.model, kinds, equal, waiting)
-        found = lowered.model.SerializeToString(), libraries
-        names = [path.name for path in libraries]
-        keep(name, json.dumps(names).encode() + b"\n" + found[0])
+        found = _fuse(lowered.model, kinds, equal, waiting, states)
+        names = [path.name for path in found.libraries]
+        known = names, list(found.written), found.writer
+        keep(name, json.dumps(known).encode() + b"\n" + found.model)
     return found
 
 
-def _fuse(model: ModelProto, kinds: Kinds, equal: Equal, waiting: Sequence[str]) -> list[Path]:
-    """Replace operators of a model; return the libraries of the kernels.
+def _fuse(
+    model: ModelProto,
+    kinds: Kinds,
+    equal: Equal,
+    waiting: Sequence[str],
+    states: Mapping[str, str],
+) -> Fused:
+    """Replace operators of a model.
 
     Those of a fuser are compiled while the next one replaces operators.
     """
+    tables = {node.input[0] for node in model.graph.node if not set(waiting).isdisjoint(node.output)}
+    written, writer = [], ""
     with ThreadPoolExecutor() as pool:
         libraries = []
         for fuser in FUSERS:
-            source, _ = fuser.fuse(model, kinds, equal)
+            if fuser.writes:
+                source, found = fuser.fuse(model, kinds, equal, Places(states, tables))
+                written, writer = found.written, found.writer
+            else:
+                source, _ = fuser.fuse(model, kinds, equal)
             if source is not None:
                 libraries.append(pool.submit(build, source, **fuser.options()))
         if waiting:
-            libraries.append(pool.submit(build, writes.wait(model, kinds, waiting)))
-        return list(dict.fromkeys(made.result() for made in libraries))
+            libraries.append(pool.submit(build, writes.wait(model, kinds, waiting, writer)))
+        if writer:
+            writes.wait_for_all(model, writer)
+        paths = list(dict.fromkeys(made.result() for made in libraries))
+    return Fused(model.SerializeToString(), paths, written, writer)
 
 
 def _canonical(lowered: Lowered, equal: Equal) -> tuple[Kinds, Equal]:
@@ -113,9 +148,9 @@ def _canonical(lowered: Lowered, equal: Equal) -> tuple[Kinds, Equal]:
     return kinds, [(named(a), named(b)) for a, b in equal]
 
 
-def _digest(model: bytes, kinds: Kinds, equal: Equal, waiting: Sequence[str]) -> str:
+def _digest(model: bytes, kinds: Kinds, equal: Equal, writes: object) -> str:
     """A digest of all that decides what a program becomes."""
-    parts = [repr(kinds), repr(equal), repr(list(waiting))]
+    parts = [repr(kinds), repr(equal), repr(writes)]
     for fuser in FUSERS:
         module = sys.modules[fuser.fuse.__module__]
         parts += [_sources(str(Path(str(module.__file__)).parent)), module.__name__]
@@ -133,15 +168,16 @@ def _sources(folder: str) -> str:
     return digest.hexdigest()
 
 
-def _remembered(name: str) -> tuple[bytes, list[Path]] | None:
+def _remembered(name: str) -> Fused | None:
     """The cached result for a program; None if it, or one of its libraries, is missing."""
     data = kept(name)
     if data is None:
         return None
-    names, _, model = data.partition(b"\n")
-    libraries = [library(each) for each in json.loads(names)]
+    first, _, model = data.partition(b"\n")
+    names, written, writer = json.loads(first)
+    libraries = [library(each) for each in names]
     there = [path for path in libraries if path is not None]
-    return (model, there) if len(there) == len(libraries) else None
+    return Fused(model, there, written, writer) if len(there) == len(libraries) else None
 
 
 def member_of(name: str, names: Iterable[str]) -> str:
