@@ -35,7 +35,7 @@ class Operators:
         if found is None:
             own = Library()
             try:
-                made = make(steps, wanted, self.values, own, self.sources, states=states)
+                made = make(steps, wanted, self.values, own, self.sources, None, states)
                 found = made, own, names
             except Unfit as why:
                 found = why
