@@ -326,6 +326,26 @@ INLINE float f_exp_near(float x) { /* of -87 to 88 */
   EXP(x)
   return p * bits_float((uint32_t)(power + 127) << 23);
 }
+INLINE float f_exp_below(float x) { /* of what is not positive: one of the factors is a constant */
+  float c = x < -104.f ? -104.f : x;
+  EXP(c)
+  return p * bits_float((uint32_t)(power + 64 + 127) << 23) * 0x1p-64f;
+}
+
+#define LOG(m, n) \
+  float z = m * m, p = 7.0376836292e-2f; \
+  p = MULTIPLY_ADD(p, m, -1.1514610310e-1f); \
+  p = MULTIPLY_ADD(p, m, 1.1676998740e-1f); \
+  p = MULTIPLY_ADD(p, m, -1.2420140846e-1f); \
+  p = MULTIPLY_ADD(p, m, 1.4249322787e-1f); \
+  p = MULTIPLY_ADD(p, m, -1.6668057665e-1f); \
+  p = MULTIPLY_ADD(p, m, 2.0000714765e-1f); \
+  p = MULTIPLY_ADD(p, m, -2.4999993993e-1f); \
+  p = MULTIPLY_ADD(p, m, 3.3333331174e-1f); \
+  float y = p * m * z; \
+  y = MULTIPLY_ADD(n, -2.12194440e-4f, y); \
+  y = MULTIPLY_ADD(z, -0.5f, y); \
+  y = MULTIPLY_ADD(n, 0.693359375f, m + y);
 
 /* log: x = 2^e m with m in [sqrt(1/2), sqrt 2), and Cephes' polynomial for log m. */
 INLINE float f_log(float x) {
@@ -338,19 +358,7 @@ INLINE float f_log(float x) {
   int low = m < 0.707106781f;
   float n = (float)(e - low);
   m = (low ? m + m : m) - 1.f;
-  float z = m * m, p = 7.0376836292e-2f;
-  p = MULTIPLY_ADD(p, m, -1.1514610310e-1f);
-  p = MULTIPLY_ADD(p, m, 1.1676998740e-1f);
-  p = MULTIPLY_ADD(p, m, -1.2420140846e-1f);
-  p = MULTIPLY_ADD(p, m, 1.4249322787e-1f);
-  p = MULTIPLY_ADD(p, m, -1.6668057665e-1f);
-  p = MULTIPLY_ADD(p, m, 2.0000714765e-1f);
-  p = MULTIPLY_ADD(p, m, -2.4999993993e-1f);
-  p = MULTIPLY_ADD(p, m, 3.3333331174e-1f);
-  float y = p * m * z;
-  y = MULTIPLY_ADD(n, -2.12194440e-4f, y);
-  y = MULTIPLY_ADD(z, -0.5f, y);
-  y = MULTIPLY_ADD(n, 0.693359375f, m + y);
+  LOG(m, n)
   y = x == INFINITY ? INFINITY : y;
   return x > 0.f ? y : (x == 0.f ? -INFINITY : NAN);
 }
@@ -375,14 +383,17 @@ INLINE float f_tanh(float x) {
 }
 
 INLINE float f_sigmoid(float x) { /* exp of what is not positive: it does not overflow */
-  float e = f_exp(x > 0.f ? -x : x), y = 1.f / (1.f + e);
-  return x > 0.f ? y : e * y;
+  float e = f_exp_below(-fabsf(x));
+  return (x > 0.f ? 1.f : e) / (1.f + e);
 }
 
-/* log(1 + e) = log(u) e / (u - 1) for u = 1 + e, exact where e is small (Kahan) */
+/* log(1 + e) for e of 0 to 1: the polynomial is of e itself, or of (1 + e) / 2 - 1, neither of which
+   has lost a bit */
 INLINE float f_softplus(float x) {
-  float e = f_exp(x > 0.f ? -x : x), u = 1.f + e, d = u - 1.f;
-  float y = d == 0.f ? e : f_log(u) * (e / d);
+  float e = f_exp_below(-fabsf(x));
+  int high = e > 0.414213562f;
+  float m = high ? 0.5f * (e - 1.f) : e, n = high ? 1.f : 0.f;
+  LOG(m, n)
   return (x > 0.f ? x : 0.f) + y;
 }
 
