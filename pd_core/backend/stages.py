@@ -29,9 +29,9 @@ class Stage:
     Values are handed on in numbered slots: `inputs` are (slot, variable in this graph) that it
     reads, `hands` are (slot, value) that it fills. The updates `in_place`, by their indices in the
     step, are written into the buffers of the states that they update; if the stage `waits`, they
-    must come after everything else in it, and so may others. `exchanged` marks the stage that runs after the exchange
-    of the values at the seam, `divided` those after a part of its values is computed. What the
-    slots `summed` hold is summed over the ranks before the stage runs.
+    must come after everything else in it, and so may others. `exchanged` marks the stage that runs
+    after the exchange of the values at the seam, `divided` those after a part of its values is
+    computed. What the slots `summed` hold is summed over the ranks before the stage runs.
     """
 
     graph: Graph

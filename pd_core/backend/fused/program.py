@@ -38,7 +38,8 @@ class Fuser:
     of a domain of its own, and returns their C, None if there are none, and statistics. The
     name of each has that of an operator that it replaces, alone or between slashes or spaces: the
     line of that is the one that errors and profiles name. One that `writes` takes `Places` too, and
-    its statistics tell what it has found of them. `options()` are more arguments of `build`. What `fuse` does follows from its arguments and the files of its folder alone.
+    its statistics tell what it has found of them. `options()` are more arguments of `build`. What
+    `fuse` does follows from its arguments and the files of its folder alone.
     """
 
     fuse: Callable[..., tuple[str | Source | None, Any]]
@@ -110,7 +111,9 @@ def _fuse(
 
     Those of a fuser are compiled while the next one replaces operators.
     """
-    tables = {node.input[0] for node in model.graph.node if not set(waiting).isdisjoint(node.output)}
+    tables = {
+        node.input[0] for node in model.graph.node if not set(waiting).isdisjoint(node.output)
+    }
     written, writer = [], ""
     with ThreadPoolExecutor() as pool:
         libraries = []

@@ -25,8 +25,8 @@ def wait(
     """Let the operators that make these results wait for all others.
 
     They read their table first, then its index, of which `kinds` has the type. Those of the runtime
-    have no more inputs; they wait for their index, which waits for the rest, but not for the operator
-    of the name `writer`. Returns the C source of the operators.
+    have no more inputs; they wait for their index, which waits for the rest. None of them waits for
+    the operator of the name `writer`. Returns the C source of the operators.
     """
     graph = model.graph
     whole = [node for node in graph.node if writer and node.name == writer]

@@ -20,6 +20,8 @@ N = helper.make_node
 SIZES = [(), (6,), (6, 6), (4, 6), (3, 6, 6)]
 UNARY = ["Tanh", "Relu", "Neg", "Abs", "Identity", "Sigmoid"]
 BINARY = ["Add", "Sub", "Mul", "Max", "Min"]
+KINDS = "unary binary binary binary scaled sum turned product view running rows softmax nothing"
+KINDS = KINDS.split()
 CONSTANTS = {
     "last": np.array([-1]),
     "axis": np.int64(-1),
@@ -71,10 +73,7 @@ class Drawn:
     def _step(self):
         rng = self.rng
         x, dims = self._any()
-        kind = rng.choice(
-            ["unary", "binary", "binary", "binary", "scaled", "sum", "turned", "product", "view"]
-            + ["running", "rows", "softmax", "nothing"]
-        )
+        kind = rng.choice(KINDS)
         if kind == "unary":
             self._add(str(rng.choice(UNARY)), [x], dims)
         elif kind == "binary":
@@ -160,7 +159,8 @@ class Opened:
         after = {x: v.numpy().copy() for x, v in values.items()}
         if error is not None:
             return error, after
-        return {y: v.numpy().copy() for y, v in zip(names, binding.get_outputs(), strict=True)}, after
+        found = [v.numpy().copy() for v in binding.get_outputs()]
+        return dict(zip(names, found, strict=True)), after
 
 
 def check(seed):
