@@ -1,6 +1,6 @@
 """What a session holds for `pd.guard()`: reads of variables, pending assignments, plans."""
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from sys import getrefcount
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -222,7 +222,7 @@ class State:
     def before_update(
         self,
         variables: Sequence[Callable[[], Variable | None]],
-        written: Sequence[Callable[[], Variable | None]] = (),
+        written: Set[Callable[[], Variable | None]] = frozenset(),
     ) -> None:
         """Keep the values that a step writes in place, for the reads in use.
 

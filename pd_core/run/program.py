@@ -1,6 +1,6 @@
 """Programs: what runs an evaluation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 from weakref import ref
 
@@ -53,7 +53,7 @@ class Program:
         graph = compiled.graph
         self.executable = None if graph is None else graph.bind(states, updated, keeps_before)
         written = () if self.executable is None else self.executable.written
-        self.written: list[Any] = [self.updated[k] for k in written]
+        self.written: Set[Any] = frozenset([self.updated[k] for k in written])
         self.inputs = inputs
         self._covered: set[tuple] = set()  # shapes of feeds that it is right for
         self.started: object = None  # the `Values.epoch` in which all states had a value

@@ -1,6 +1,6 @@
 """What a session needs of the graph that is recorded in it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
 from ..graph.variable import Variable
@@ -19,7 +19,7 @@ class Recorded(Protocol):
     def before_update(
         self,
         variables: Sequence[Callable[[], Variable]],
-        written: Sequence[Callable[[], Variable]] = (),
+        written: Set[Callable[[], Variable]] = frozenset(),
     ) -> None:
         """Keep the values that recorded operators read and that a step writes in place.
 
