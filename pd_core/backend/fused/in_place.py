@@ -67,10 +67,10 @@ def last(graph: Nodes, places: Places) -> tuple[list[int], dict[str, str]]:
             if leads and all(y in places.states for y in stored):
                 members.add(k)
     order = sorted(members)
-    results = {y for k in order for y in graph.nodes[k].output}
-    states = {y: x for y, x in places.states.items() if y in results}
+    made = {y for k in order for y in graph.nodes[k].output}
+    states = {y: x for y, x in places.states.items() if y in made}
     roots = _roots(graph, order)
-    if any(not roots.keys().isdisjoint(places.tables) for roots in roots.values()):
+    if any(not own.keys().isdisjoint(places.tables) for own in roots.values()):
         return [], {}
     hidden = {root for x, found in roots.items() for root in found if root != x}
     return order, {y: x for y, x in states.items() if x not in hidden}
