@@ -59,10 +59,13 @@ def wait_for_all(model: ModelProto, writer: str) -> None:
     """Let the group that writes whole values, the operator of this name, wait for all others."""
     graph = model.graph
     (last,) = [node for node in graph.node if node.name == writer]
-    made = {y for node in graph.node if node is not last for y in node.output if y}
+    nodes = [node for node in graph.node if node.name != writer]
+    made = {y for node in nodes for y in node.output if y}
     del last.input[-1]  # in the place of the others
     rest = [v.name for v in graph.output if v.name in made and v.name not in last.input]
     last.input.extend(rest or last.input[:1])
+    del graph.node[:]
+    graph.node.extend([*nodes, last])
 
 
 __all__ = ["wait", "wait_for_all"]

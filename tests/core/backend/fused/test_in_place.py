@@ -341,3 +341,19 @@ def test_rows_of_a_table_beside_whole_values():
                 values.append({v.name: a for v, a in session.values().items()})
         for v, value in values[0].items():
             np.testing.assert_allclose(value, values[1][v], rtol=1e-4, atol=1e-5, err_msg=v)
+
+
+def test_an_update_that_comes_first_in_the_order_of_operators():
+    nodes = [
+        N("Add", ["a", "g"], ["a_new"], name="update"),
+        N("CumSum", ["a", "axis"], ["sum"], name="sum"),
+        N("Add", ["sum", "g"], ["more"], name="more"),
+    ]
+    inputs = {x: (FLOAT, [6, 6]) for x in ("a", "g")}
+    made = model_of(nodes, inputs, ["more", "a_new"], {"axis": np.int64(0)})
+    program = Opened(made, {"a_new": "a"})
+    assert program.written == ["a_new"]
+    feeds = {x: np.full((6, 6), k, "f") for k, x in enumerate(inputs, 2)}
+    results, after = program.run(feeds, in_place=True)
+    np.testing.assert_array_equal(after["a"], results["a_new"])
+    np.testing.assert_array_equal(results["more"], np.cumsum(feeds["a"], 0) + feeds["g"])
