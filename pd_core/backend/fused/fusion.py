@@ -160,6 +160,7 @@ class _Fuser:
                 rejected.update(members)
         left = [k for k in found if k not in attempt.replaced]
         again = [k for k in left if not lost.isdisjoint(reads(nodes[k]))]
+        again += _without_shapes(nodes, attempt.replaced, alive)
         rejected.update(again)
         return None if again else attempt.replaced
 
@@ -403,6 +404,22 @@ class _Attempt:
                 result.append(k)
                 known.update(self.needs[k])
         return result[::-1]
+
+
+def _without_shapes(nodes, replaced, alive):
+    """Views beside groups whose shape follows from what is only inside of a group, by index."""
+    makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
+    new = [node for result in replaced.values() for node in result]
+    there = {y for node in new for y in node.output}
+
+    def is_lost(x):
+        k = makers.get(x)
+        if k is None or x in there:
+            return False
+        return k in replaced or (k not in alive and any(map(is_lost, reads(nodes[k]))))
+
+    views = [node for node in new if node.domain != DOMAIN]
+    return [makers[node.output[0]] for node in views if any(map(is_lost, reads(node)))]
 
 
 def _root(x, views):
