@@ -533,3 +533,33 @@ def test_groups_are_convex():
         ]
         rest = [node for k, node in enumerate(nodes) if k not in owner]
         ordered(joined + rest, [f"v{k}" for k in range(30)])  # a circle is an error
+
+
+def test_a_view_whose_shape_is_only_inside_of_a_group():
+    """The runtime's product reads the view, and the shape is that of no input."""
+    nodes = [
+        N("MatMul", ["x", "w"], ["product"]),
+        N("Add", ["product", "b"], ["sum"], name="sum"),
+        N("Reshape", ["sum", "flat"], ["row"], name="row"),
+        N("Sub", ["row", "target"], ["rest"], name="rest"),
+        N("Tanh", ["rest"], ["tanh"], name="tanh"),
+        N("Shape", ["sum"], ["shape"], name="shape"),
+        N("Reshape", ["tanh", "shape"], ["back"], name="back"),
+        N("MatMul", ["turned", "back"], ["y"], name="y"),
+    ]
+    given = {"x": ["n", 60], "w": [60, 70], "b": [70], "target": ["m"], "turned": [80, "n"]}
+    inputs = {name: (FLOAT, dims) for name, dims in given.items()}
+    model = model_of(nodes, inputs, ["y"], {"flat": np.array([-1])})
+    rng = np.random.default_rng(0)
+    sizes = {"n": 5, "m": 350}
+    feeds = {
+        name: rng.normal(size=[sizes.get(d, d) for d in dims]).astype("f")
+        for name, dims in given.items()
+    }
+    kinds = kinds_of(model)
+    kinds |= {"row": (FLOAT, ("m",)), "rest": (FLOAT, ("m",)), "tanh": (FLOAT, ("m",))}
+    kinds |= {"back": (FLOAT, ("n", 70))}
+    changed, library = fused(model, kinds)
+    np.testing.assert_allclose(
+        run(changed, feeds, library)["y"], run(model, feeds)["y"], rtol=1e-4, atol=1e-4
+    )

@@ -343,7 +343,7 @@ def test_rows_of_a_table_beside_whole_values():
             np.testing.assert_allclose(value, values[1][v], rtol=1e-4, atol=1e-5, err_msg=v)
 
 
-def test_an_update_that_comes_first_in_the_order_of_operators():
+def test_an_update_that_is_first_in_the_order():
     nodes = [
         N("Add", ["a", "g"], ["a_new"], name="update"),
         N("CumSum", ["a", "axis"], ["sum"], name="sum"),
