@@ -174,6 +174,8 @@ HOW = {
     "selu_": "`pd.selu`",
     **dict.fromkeys(("upsample", "upsample_bilinear", "upsample_nearest"), _UPSAMPLE),
     # of optimizers
+    "SGD": "`pd.SGDOptimizer`; with momentum `pd.MomentumOptimizer(rate_in_velocity=False)`",
+    "RMSprop": "`pd.RMSPropOptimizer`, with momentum `rate_in_velocity=False`",
     "ASGD": "`pd.SGDOptimizer` and `pd.MovingAverage`",
     "AveragedModel": _AVERAGE,
     "get_ema_avg_fn": _AVERAGE,

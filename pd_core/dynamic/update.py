@@ -49,7 +49,8 @@ def minimize(
             alone = len(costs) == 1 and costs[0] is waiting.loss
             if alone and not exchanges(state.session):
                 wanted = waiting.parameters if var_list is None else var_list
-                if _fused_backward(state, cached, waiting, wanted):
+                others = _have_others(state, waiting, wanted)
+                if not others and _fused_backward(state, cached, waiting, wanted):
                     return
             state.settle()
         if all(c.history.parameters is not None for c in costs):
@@ -123,6 +124,12 @@ def _scaled_step(
         flag = Variable.of((), np.dtype(np.bool_), "finite")
         update, fed = Update(scaler.adjusted(flag)), {flag: np.array(finite)}
         session.evaluate(Request([], [update], fed, True, computed=True))
+
+
+def _have_others(state: State, step: BackwardPass, wanted: Sequence[Variable]) -> bool:
+    """Whether some wanted parameter has a gradient of other costs alone: the step takes it too."""
+    others = set(wanted).difference(step.parameters)
+    return bool(others) and state.has_gradients(others)
 
 
 def _fused_backward(

@@ -88,7 +88,7 @@ OPTIMIZERS = {
     "Adagrad": "pd.AdaGradOptimizer", "Adam": "pd.AdamOptimizer", "AdamW": "pd.AdamWOptimizer",
     "Adamax": "pd.AdamaxOptimizer", "LBFGS": "pd.LBFGSOptimizer", "NAdam": "pd.NAdamOptimizer",
     "RAdam": "pd.RAdamOptimizer", "RMSprop": "pd.RMSPropOptimizer",
-    "SGD": "pd.SGDOptimizer, or pd.MomentumOptimizer",
+    "SGD": "pd.SGDOptimizer, or pd.MomentumOptimizer, with rate_in_velocity=False as PyTorch's",
     "SparseAdam": "pd.AdamOptimizer, of variables with row_sparse=True",
     "Lamb": "pd.LAMBOptimizer", "Lion": "pd.LionOptimizer", "Nadam": "pd.NAdamOptimizer",
     "LossScaleOptimizer": "pd.LossScaler", "GradScaler": "pd.LossScaler",

@@ -37,18 +37,24 @@ def rmsprop(
     mu: float,
     epsilon: float,
     centered: bool,
+    rate_in_velocity: bool,
 ) -> tuple[Variable, Variable, Variable | None, Variable | None]:
     """s := d s + (1-d) g²; v := mu v + rate g / (sqrt(s) + epsilon); w := w - v.
 
     `centered` divides by the root of the variance s - m² instead, with m := d m + (1-d) g
-    (Hinton 2012; Graves 2013, eqs. 38-42). Returns (w, s, mean, velocity), None where unused.
+    (Hinton 2012; Graves 2013, eqs. 38-42). Without `rate_in_velocity` the rate multiplies v, as in
+    PyTorch. Returns (w, s, mean, velocity), None where unused.
     """
     s = s * decay + ops.square(g) * (1.0 - decay)
     variance = s
     if centered:
         mean = mean * decay + g * (1.0 - decay)
         variance = s - ops.square(mean)
-    change = g * rate / (ops.sqrt(variance) + epsilon)
+    root = ops.sqrt(variance) + epsilon
+    if mu and not rate_in_velocity:
+        velocity = velocity * mu + g / root
+        return w - velocity * rate, s, mean, velocity
+    change = g * rate / root
     if mu:
         change = velocity = velocity * mu + change
     return w - change, s, mean, velocity
@@ -145,6 +151,8 @@ class RMSPropOptimizer(Optimizer):
         epsilon: a number above 0 that keeps the divisor from being 0.
         momentum: the share of the last change that the next one keeps.
         centered: whether the variance of gradients divides, not their mean square.
+        rate_in_velocity: with momentum, whether its state adds up changes; if not, the rate
+            multiplies the state, see `MomentumOptimizer`.
     """
 
     learning_rate: LearningRate = 0.01
@@ -153,20 +161,25 @@ class RMSPropOptimizer(Optimizer):
     epsilon: float = 1e-8
     momentum: float = 0.0
     centered: bool = False
+    rate_in_velocity: bool = True
 
     elementwise = True
 
     @property
     def slots(self) -> dict[str, float]:  # type: ignore[override]
         """The state of each parameter, which depends on the settings."""
-        used = {"squares": True, "mean": self.centered, "velocity": bool(self.momentum)}
+        used = {"squares": True, "mean": self.centered, self._velocity: bool(self.momentum)}
         return {slot: 0.0 for slot, is_used in used.items() if is_used}
 
+    @property
+    def _velocity(self) -> str:
+        return "velocity" if self.rate_in_velocity else "momentum_buffer"
+
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
-        means = slots["squares"], slots.get("mean"), slots.get("velocity")
-        settings = self.decay, self.momentum, self.epsilon
-        w, squares, mean, velocity = rmsprop(w, g, rate, *means, *settings, centered=self.centered)
-        after: dict[str, Any] = {"squares": squares, "mean": mean, "velocity": velocity}
+        means = slots["squares"], slots.get("mean"), slots.get(self._velocity)
+        settings = self.decay, self.momentum, self.epsilon, self.centered, self.rate_in_velocity
+        w, squares, mean, velocity = rmsprop(w, g, rate, *means, *settings)
+        after: dict[str, Any] = {"squares": squares, "mean": mean, self._velocity: velocity}
         return w, {name: after[name] for name in slots}
 
 

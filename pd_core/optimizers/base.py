@@ -50,6 +50,17 @@ def momentum(
     return (w + v * mu - scaled if nesterov else w + v), v
 
 
+def momentum_of_gradients(
+    w: Variable, g: Variable, rate: Rate, b: Variable, mu: float, nesterov: bool = False
+) -> tuple[Variable, Variable]:
+    """b := mu b + g; w := w - rate b, or w - rate (g + mu b) (Nesterov), as in PyTorch.
+
+    Returns (w, b).
+    """
+    b = b * mu + g
+    return w - (b * mu + g if nesterov else b) * rate, b
+
+
 def adam(
     w: Variable,
     g: Variable,
@@ -401,25 +412,38 @@ class SGDOptimizer(Optimizer):
 class MomentumOptimizer(Optimizer):
     """Gradient descent with momentum, Nesterov's on request.
 
+    By default v := mu v - rate g; w := w + v, as in Keras and PaddlePaddle. Without
+    `rate_in_velocity` b := mu b + g; w := w - rate b, as in PyTorch and Optax. The two differ as
+    soon as the rate changes: what v has collected keeps its rates, b gets the new one.
+
     The other settings are those of `SGDOptimizer`.
 
     Args:
         learning_rate: a number, a scalar Variable or one of `schedules`.
         momentum: the share of the last change that the next one keeps.
         nesterov: whether the step goes on from where the momentum leads.
+        rate_in_velocity: whether the state adds up changes, not gradients.
     """
 
     learning_rate: LearningRate = 0.01
     momentum: float = 0.9
     nesterov: bool = False
+    _: KW_ONLY
+    rate_in_velocity: bool = True
 
-    slots = {"velocity": 0.0}
     adjustable = ("momentum",)
     elementwise = True
 
+    @property
+    def slots(self) -> dict[str, float]:  # type: ignore[override]
+        """The state of each parameter; changes and gradients have different names."""
+        return {"velocity" if self.rate_in_velocity else "momentum_buffer": 0.0}
+
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
-        w, velocity = momentum(w, g, rate, slots["velocity"], self.momentum, self.nesterov)
-        return w, {"velocity": velocity}
+        ((name, _),) = self.slots.items()
+        rule = momentum if self.rate_in_velocity else momentum_of_gradients
+        w, state = rule(w, g, rate, slots[name], self.momentum, self.nesterov)
+        return w, {name: state}
 
 
 @dataclass(eq=False, repr=False)

@@ -150,3 +150,27 @@ def test_changing_rates_are_one_program(no_programs):
             value *= 1 - 0.2 / (k + 1)
             assert np.isclose(float(w), value)
         assert pd.stats()["compiled"] == compiled
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first", "repeated"])
+@pytest.mark.parametrize("other", ["cost before", "step before", "cost after"])
+def test_var_list_takes_gradients_of_other_costs_too(other, known):
+    a, b, c, d = (pd.Variable(n, data=f32(v)) for n, v in zip("abcd", [2, 3, 5, 7], strict=True))
+    rule = pd.SGDOptimizer(0.1)
+    with pd.guard():
+        for _ in range(3 if known else 1):
+            for v, value in zip((a, b, c), [2, 3, 5], strict=True):
+                v.clear_gradient()
+                pd.assign(v, f32(value))
+            loss, second = a * c, b * b + d
+            if other == "step before":
+                second.backward()
+                rule.minimize(second, [d])
+            elif other == "cost before":
+                second.backward()
+            loss.backward()
+            if other == "cost after":
+                second.backward()
+            rule.minimize(loss, [a, b])
+            assert np.allclose([float(a), float(b), float(c)], [1.5, 2.4, 5.0])
+            assert float(b.gradient()) == 6.0

@@ -118,10 +118,19 @@ def lion(w, g, t, s):
     return w - 0.1 * (direction + 0.2 * w)
 
 
+def momentum_of_gradients(w, g, t, s):
+    s["b"] = 0.9 * s.get("b", 0.0) + g
+    return w - 0.1 * s["b"]
+
+
 # One row for each optimizer of pd, except LAMB and those that take no rows.
 RULES = {
     "sgd": (lambda **k: pd.SGDOptimizer(0.1, **k), sgd),
     "momentum": (lambda **k: pd.MomentumOptimizer(0.1, 0.9, **k), momentum),
+    "momentum_of_gradients": (
+        lambda **k: pd.MomentumOptimizer(0.1, 0.9, rate_in_velocity=False, **k),
+        momentum_of_gradients,
+    ),
     "adam": (lambda **k: pd.AdamOptimizer(0.1, **k), adam),
     "adagrad": (lambda **k: pd.AdaGradOptimizer(0.1, **k), adagrad),
     "decayed_adagrad": (
