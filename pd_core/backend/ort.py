@@ -24,7 +24,7 @@ from .devices import device as find_device
 from .fallbacks import count_fallbacks
 from .fused import onednn
 from .fused.onednn.channels_last import channels_last, channels_last_exactly
-from .fused.program import fuse, member_of
+from .fused.program import failed_member, fuse
 from .graph_optimizers import unwanted_optimizers
 from .layout import position_major
 from .mismatches import in_words
@@ -391,12 +391,12 @@ class OrtProgram:
         text, sites = str(error), self.sites[number]
         names = [name for name, _ in sites]
         found = re.findall(r"[Nn]ame:\s?'([^']+)'|Node ?\(([^)]+)\)", text)
-        found = [first or second for first, second in found]
-        # what failed in a fused kernel is what it says, or else what it is named by
-        for name in [*found, *(member_of(name, names) for name in found)]:
-            if name in names:
-                index = names.index(name)
-                return BackendError(in_words(text), name, sites[index][1], (number, index))
+        for name in reversed([first or second for first, second in found]):  # innermost first
+            # what failed in a fused kernel is what it says, or else what it is named by
+            member = name if name in names else failed_member(name, text, names)
+            if member in names:
+                index = names.index(member)
+                return BackendError(in_words(text), member, sites[index][1], (number, index))
         return BackendError(in_words(text))
 
 

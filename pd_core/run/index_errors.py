@@ -18,8 +18,6 @@ Compute = Callable[[Sequence[Variable]], Sequence[np.ndarray] | None]
 _OUTSIDE = re.compile(
     r"out of data bounds|[Oo]ut of range value|invalid ind|out of bounds|must be within"
 )
-# What begins the words of a fused kernel, which names one of its operators: any may have failed.
-_OF_SEVERAL = re.compile(r"Group\d+: ")
 # The number in it, and the range if it is there.
 _NUMBER = re.compile(r"(?:idx|indice|index|Actual value is|value)[ =:]*(-?\d+)")
 _RANGE = re.compile(r"\[\s*(-?\d+)\s*,\s*(-?\d+)\s*\]")
@@ -47,8 +45,7 @@ def explained(error: BackendError, nodes: Iterable[Node], compute: Compute) -> B
     the body of a loop, which cannot be computed, the row is not known.
     """
     choosing = [n for n in nodes if n.op_type in _ALONG_AN_AXIS or n.op_type in _BY_ROWS]
-    site = None if _OF_SEVERAL.match(error.text) else error.site
-    here = [site is None or node.site == site for node in choosing]
+    here = [error.site is None or node.site == error.site for node in choosing]
     found: tuple[Node, str] | None = None
     # What is computed from an index may have been read before the index itself, elsewhere.
     for at in (True, False):

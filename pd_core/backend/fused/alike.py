@@ -45,9 +45,12 @@ class Operators:
         made, own, first = found
         now = dict(zip(first, names, strict=True))
         inputs = [now.get(x, x) for x in made.inputs]  # a source of a size may be in no step
-        outputs, written = ([now[y] for y in names] for names in (made.outputs, made.written))
+        groups = made.outputs, made.written, made.checks
+        outputs, written, checks = ([now[y] for y in names] for names in groups)
         name = self.library.add(own)
-        return replace(made, name=name, inputs=inputs, outputs=outputs, written=written)
+        return replace(
+            made, name=name, inputs=inputs, outputs=outputs, written=written, checks=checks
+        )
 
     def _numbered(self, steps, wanted, states):
         """(all that decides what becomes of steps, with numbers for names, the names in order)."""

@@ -10,7 +10,7 @@ _LITERAL = 32  # the largest size that is in the text: equal functions differ in
 _VECTOR = 8  # elements
 
 
-ERRORS = "!"  # the buffer of the operator's mark that an index is out of range
+ERRORS = "!"  # begins the names of marks that an index is out of range, which are buffers
 
 
 @dataclass
@@ -65,11 +65,12 @@ class Arguments:
             text += f" + part * {self.number(self.rows[name])}"
         return text
 
-    def errors(self) -> str:
-        """Return the address where a part notes an error."""
-        if ERRORS not in self.buffers:
-            self.buffers.append(ERRORS)
-        return f"p[{self.buffers.index(ERRORS)}]"
+    def errors(self, y: str) -> str:
+        """Return the address where a part notes an error of the statement that makes y."""
+        name = f"{ERRORS}{y}"
+        if name not in self.buffers:
+            self.buffers.append(name)
+        return f"p[{self.buffers.index(name)}]"
 
     def scratch(self, name: str, elements: Size, kind: int) -> None:
         """Ask for memory for each part."""

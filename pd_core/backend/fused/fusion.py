@@ -368,15 +368,16 @@ class _Attempt:
             return None
         every = [step for k in members for step in self.found[k]]
         operator = self.fuser.operators.made(every, wanted, states)
-        name = nodes[members[-1]].name
+        group = operator.node(nodes[members[-1]].name, operator.outputs, every)
         if states:
             if not operator.written:
                 return None
             statistics = self.fuser.statistics
-            statistics.writer, statistics.written = name, operator.written
+            statistics.writer, statistics.written = group.name, operator.written
         self.fuser.made[operator.outputs[0]] = Group(every, wanted)
-        self.fuser.statistics.members[name] = [y for k in members for y in nodes[k].output if y]
-        return [operator.node(name, operator.outputs), *reversed(kept)]
+        inside = [y for k in members for y in nodes[k].output if y]
+        self.fuser.statistics.members[group.name] = inside
+        return [group, *reversed(kept)]
 
     def _is_worth(self, members):
         """Whether a group is faster than what the runtime does.

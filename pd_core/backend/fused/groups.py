@@ -69,25 +69,32 @@ class Library:
         return source("\n".join(table), functions)
 
 
+CHECKED = " ?"  # begins, in the name of a group, those of operators whose indices it checks
+
+
 @dataclass
 class Made:
     """A group as an operator: its name, the values that it reads, and those that it writes.
 
-    `scratch` tells that one more output is memory of its own. The outputs `written` may have the
-    memory of their states; then one or more values that it waits for are its last inputs.
+    `scratch` tells that one more output is memory of its own. `checks` are the checked indices, in
+    the order in which errors number them. The outputs `written` may have the memory of their
+    states; then one or more values that it waits for are its last inputs.
     """
 
     name: str
     inputs: list[str]
     outputs: list[str]
     has_scratch: bool
+    checks: list[str]
     written: list[str] = field(default_factory=list)
 
-    def node(self, name: str, results: Iterable[str]) -> NodeProto:
-        """Return the node."""
+    def node(self, name: str, results: Iterable[str], found: Iterable[Step]) -> NodeProto:
+        """Return the node of a group of these steps."""
         outputs = list(results)
         outputs += [f"{outputs[0]}/scratch"] if self.has_scratch else []
         inputs = [*self.inputs, self.inputs[0]] if self.written else self.inputs
+        owners = {step.y: step.owner for step in found if isinstance(step, Map)}
+        name = CHECKED.join([name, *(owners[y] for y in self.checks)])
         return NodeProto(name=name, op_type=self.name, domain=DOMAIN, input=inputs, output=outputs)
 
 
@@ -174,7 +181,10 @@ class _Operator:
         kept = [b for b in body.stored if b not in self.outputs and b not in rows]
         self._complete(kept)
         buffers = [*body.inputs, *self.outputs]
-        place = {b: k for k, b in enumerate(buffers)} | {ERRORS: plans.ERRORS}
+        place = {b: k for k, b in enumerate(buffers)}
+        used = [b for call in self.calls for b in call.given.buffers]
+        checks = list(dict.fromkeys(b for b in used if b.startswith(ERRORS)))
+        place |= {b: plans.ERRORS + k for k, b in enumerate(checks)}
         self._sizes()
         calls = [plan.rounds(call.rounds, call.work, call.block) for call in self.calls]
         for b in kept:
@@ -198,7 +208,7 @@ class _Operator:
         for alike in self._batches(set(buffers)):
             self._call([(calls[k], self.calls[k]) for k in alike], place)
         functions = ", ".join(f"(Any *){name}" for name in plan.functions)
-        counts = f"{len(body.inputs)}, {len(buffers)}, {plan.counts()}"
+        counts = f"{len(body.inputs)}, {len(buffers)}, {plan.counts()}, {len(checks)}"
         waits = bool(self.states)
         kinds = [values.kind(b) for b in buffers] + [_BYTE] * has_scratch
         kinds[len(body.inputs) : len(body.inputs)] = [_ANY] * waits
@@ -210,8 +220,8 @@ class _Operator:
         text += f'#define @_row {{"@", {shape}, run_group, &@, {int(waits)}}}\n'
         given = {} if self.loop is None else self.loop.inputs
         inputs = [given.get(x, x) for x in body.inputs]
-        name, written = self.library.group(text), list(self.states)
-        return Made(name, inputs, self.outputs, has_scratch, written)
+        name, noted = self.library.group(text), [b.removeprefix(ERRORS) for b in checks]
+        return Made(name, inputs, self.outputs, has_scratch, noted, list(self.states))
 
     # loops
 

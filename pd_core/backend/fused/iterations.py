@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from onnx import GraphProto, NodeProto
 
-from .groups import DOMAIN, Iteration, Library, Made, make
+from .groups import CHECKED, DOMAIN, Iteration, Library, Made, make
 from .operators import RESHAPES, attributes
 from .sizes import Dims, Values
 from .steps import Map, Step, Unfit
@@ -48,14 +48,15 @@ def iterated(
     if group is None or "" in (*scan.input, *scan.output):
         return None
     try:
-        made, order = _made(scan, given, group, values, library, sources)
+        made, order, every = _made(scan, given, group, values, library, sources)
     except Unfit:
         return None
-    return made.node(f"{scan.name} {found[0].name}", order)
+    inside = found[0].name.partition(CHECKED)[0]
+    return made.node(f"{scan.name} {inside}", order, every)
 
 
-def _made(scan, given, group, values, library, sources) -> tuple[Made, list[str]]:
-    """The operator, and the names of its outputs in their order."""
+def _made(scan, given, group, values, library, sources) -> tuple[Made, list[str], list[Step]]:
+    """The operator, the names of its outputs in their order, and its steps."""
     body, xs = given["body"], given["num_scan_inputs"]
     states = len(scan.input) - xs
     ys = len(scan.output) - states
@@ -105,4 +106,4 @@ def _made(scan, given, group, values, library, sources) -> tuple[Made, list[str]
     given_to = dict(zip(names, scan.input, strict=True))
     loop = Iteration(count, given_to, pairs, moved, outputs)
     operator = make(steps, wanted & outputs.keys(), values, library, sources, loop)
-    return operator, [outputs[y][0] for y in operator.outputs]
+    return operator, [outputs[y][0] for y in operator.outputs], steps

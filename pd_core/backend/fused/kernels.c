@@ -65,7 +65,8 @@ typedef void Combine(void *to, const void *from, int64_t n, int64_t parts, int64
 #define DEFINE_combine_min_11 COMBINED(combine_min_11, double, double, INFINITY, v < s || v != v ? v : s, s)
 
 /* A group. Its plan are numbers that plans.py writes: what is done, and with which buffers and
-   sizes. A buffer is an input or an output by its number, ERRORS, or a place in the memory of the
+   sizes. A buffer is an input or an output by its number, ERRORS and up for those that note an index which is
+   out of range, or a place in the memory of the
    group's own, counted down from -1. A size is its number in the order in which they become known. */
 enum { SHAPE, NAME, SIZE, EQUAL, ROUNDS, PLACE, OUTPUT, MEMORY, REPEAT, CALL, COMBINE, END };
 enum { ERRORS = 1 << 30 };
@@ -74,7 +75,7 @@ typedef struct {
   const char *title;
   const int64_t *plan;
   Any *const *functions; /* of type Rounds or Combine */
-  int inputs, buffers, sizes, calls, places;
+  int inputs, buffers, sizes, calls, places, checks; /* checks: indices that may be out of range */
 } Group;
 Status *run_group(void *group, Context *context);
 
@@ -132,12 +133,17 @@ static Status *refused(const Group *g, int64_t k, const char *why) {
 static Status *other_sizes(const Group *g, int64_t k) {
   return refused(g, k, "does not have the sizes that it was compiled for");
 }
-/* The runtime's words for an index that is outside. */
+/* The runtime's words for an index that is outside, and whose it is; 0 if there is none. */
 static Status *out_of_range(const Group *g, const Outside *bad) {
   char text[160];
-  snprintf(text, sizeof text, "out of data bounds, idx=%lld must be within the inclusive range [%lld, %lld]",
-           (long long)bad->index, -(long long)bad->n, (long long)bad->n - 1);
-  return refused(g, -1, text);
+  for (int64_t k = 0; k < g->checks; k++)
+    if (bad[k].is_there) {
+      snprintf(text, sizeof text,
+               "check %d: out of data bounds, idx=%lld must be within the inclusive range [%lld, %lld]",
+               (int)k, (long long)bad[k].index, -(long long)bad[k].n, (long long)bad[k].n - 1);
+      return refused(g, -1, text);
+    }
+  return 0;
 }
 
 Status *run_group(void *group, Context *context) {
@@ -148,13 +154,14 @@ Status *run_group(void *group, Context *context) {
   double work[g->calls + 1];
   size_t rank = 0;
   int sizes = 0, calls = 0, places = 0;
-  Outside bad = {0, 0, 0};
+  Outside bad[g->checks + 1];
+  for (int64_t c = 0; c < g->checks; c++) bad[c] = (Outside){0, 0, 0};
   /* a loop: where its steps begin, their number and that of this one; what it moves */
   const int64_t *first_step = 0, *moved = 0, *states = 0;
   int64_t steps = 0, at = 0;
   int known = 0;
   void *other[g->buffers + 1]; /* memory for the next states */
-#define BUFFER(at) ((at) == ERRORS ? &bad : (at) >= 0 ? b[at] : (void *)((char *)memory + place[-1 - (at)]))
+#define BUFFER(at) ((at) >= ERRORS ? (void *)&bad[(at) - ERRORS] : (at) >= 0 ? b[at] : (void *)((char *)memory + place[-1 - (at)]))
   for (int j = 0; j < g->inputs; j++) TRY(input(context, (size_t)j, (const void **)&b[j]));
   for (const int64_t *x = g->plan;;) switch (*x++) {
     case SHAPE: /* input, rank */
@@ -231,7 +238,7 @@ Status *run_group(void *group, Context *context) {
         for (int64_t more = *x++; more; more--) *number++ = v[*x++];
       }
       TRY(spread(context, made, jobs, first, sum));
-      if (bad.is_there) return out_of_range(g, &bad);
+      TRY(out_of_range(g, bad));
       break;
     }
     case COMBINE: { /* function, where to, where from, elements, call, count */

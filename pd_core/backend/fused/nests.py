@@ -238,7 +238,7 @@ class Nest:
                 self._fetch(k, far.get(terms[1]), statement)
                 terms[0] = self._far(k, terms[1], statement)
             number = None if statement.number is None else self.given.number(statement.number)
-            bad = self.given.errors() if statement.is_plain else ""
+            bad = self.given.errors(statement.y) if statement.is_plain else ""
             self.is_plain |= statement.is_plain
             text = statement.text.format(*terms, n=number, i=place, bad=bad)
             self.cost += 8 if any(s in text for s in _SLOW) else 1

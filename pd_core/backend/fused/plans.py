@@ -22,7 +22,7 @@ def _names(first: str) -> list[str]:
 
 _CODES = {name: k for k, name in enumerate(_names("SHAPE"))}
 Call = tuple[str, int, list[int], Iterable[Size]]  # a function, its call, buffers, sizes
-ERRORS = 1 << 30  # the buffer of the operator's mark that an index is out of range
+ERRORS = 1 << 30  # the first of the buffers that are marks of an index out of range
 
 
 class Plan:

@@ -18,7 +18,7 @@ from ..lowering import Lowered
 from . import fusion, rows, writes
 from .attention import operators as attention
 from .build import build, toolchain
-from .groups import NO_STATES
+from .groups import CHECKED, NO_STATES
 from .home import keep, kept, library
 from .in_place import Places
 from .onednn import kernels
@@ -183,7 +183,20 @@ def _remembered(name: str) -> Fused | None:
     return Fused(model, there, written, writer) if len(there) == len(libraries) else None
 
 
+def failed_member(name: str, text: str, names: Iterable[str]) -> str:
+    """Return the member of a fused operator that failed with a text, as `member_of`.
+
+    A group tells which of its checks of indices has failed.
+    """
+    _, *checked = name.split(CHECKED)
+    number = re.search(r"Group\d+: check (\d+): ", text)
+    if number is not None and int(number[1]) < len(checked):
+        return checked[int(number[1])]
+    return member_of(name, names)
+
+
 def member_of(name: str, names: Iterable[str]) -> str:
     """Return the longest of the names that is a part of that of a fused operator; empty if none."""
+    name = name.partition(CHECKED)[0]
     parts = [n for n in names if n in name and re.search(rf"(^|[ /]){re.escape(n)}($|[ /])", name)]
     return max(parts, key=len, default="")

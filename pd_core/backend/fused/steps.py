@@ -44,6 +44,7 @@ class Map:
     # the axis of the first input, whose place there is the second input; if that is beyond {n}, it
     # counts on in the third
     at: int | None = None
+    owner: str = ""  # of a check, the name of the node whose index it is
 
 
 @dataclass
@@ -436,7 +437,8 @@ def _places(node, x, index, axis, values):
     name = f"{node.output[0]}/places"
     values.add(name, TensorProto.INT64, values.dims(index))
     text = "in_range({0}, {n}, {bad})"
-    return name, Map(name, text, [index], values.dims(x)[axis], is_plain=True)
+    check = Map(name, text, [index], values.dims(x)[axis], is_plain=True, owner=node.name)
+    return name, check
 
 
 def _gather(node, values):

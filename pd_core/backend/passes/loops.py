@@ -7,7 +7,7 @@ it, each as one operator over all steps. Unread outputs are dropped.
 from collections.abc import Sequence
 
 from ...graph.loop import scan_node
-from ...graph.node import Block, ancestors, rebuilt
+from ...graph.node import Block, ancestors, located_at, rebuilt
 from ...graph.rewrite import close, rewrite, substitute
 from ...graph.variable import Variable
 from .context import Context
@@ -111,7 +111,8 @@ class _Motion:
             (self.stacked[x], True) if x in self.stacked else (self.outer.get(x, x), False)
             for x in node.inputs
         ]
-        self.stacked.update(zip(node.outputs, build(inputs), strict=True))
+        with located_at(node):  # its line, not that of the loop
+            self.stacked.update(zip(node.outputs, build(inputs), strict=True))
 
     def _movable_after(self, ys):
         """Nodes that no state depends on, each with its plan for all steps, in order."""
