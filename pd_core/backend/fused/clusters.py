@@ -95,6 +95,21 @@ def needed(
 
 def ordered(nodes: Sequence[NodeProto], wanted: Iterable[str]) -> list[NodeProto]:
     """Return the nodes that values need, each after those that it needs."""
+    result, circle = _walked(nodes, wanted)
+    if circle:
+        raise RuntimeError(f"{circle[-1].name} depends on itself")
+    return result
+
+
+def circle(nodes: Sequence[NodeProto], wanted: Iterable[str]) -> list[NodeProto]:
+    """Return nodes of which each depends on itself, empty if there are none."""
+    return _walked(nodes, wanted)[1]
+
+
+def _walked(
+    nodes: Sequence[NodeProto], wanted: Iterable[str]
+) -> tuple[list[NodeProto], list[NodeProto]]:
+    """The nodes that values need, in order, and those of the first circle that there is."""
     makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
     needs = [[makers[x] for x in reads(node) if x in makers] for node in nodes]
     alive = needed(nodes, [reads(node) for node in nodes], wanted)
@@ -108,7 +123,8 @@ def ordered(nodes: Sequence[NodeProto], wanted: Iterable[str]) -> list[NodeProto
             missing = [j for j in needs[k] if j not in done]
             if missing and k not in done:
                 if k in opened:
-                    raise RuntimeError(f"{nodes[k].name} depends on itself")
+                    first = stack.index(k)
+                    return result, [nodes[j] for j in stack[first:-1] if j in opened]
                 opened.add(k)
                 stack += missing
                 continue
@@ -116,4 +132,4 @@ def ordered(nodes: Sequence[NodeProto], wanted: Iterable[str]) -> list[NodeProto
             if k not in done:
                 done.add(k)
                 result.append(nodes[k])
-    return result
+    return result, []

@@ -9,7 +9,7 @@ from onnx import GraphProto, ModelProto, NodeProto, helper
 from . import operators
 from .alike import Operators
 from .branches import inline
-from .clusters import clusters, needed, ordered, reads
+from .clusters import circle, clusters, needed, ordered, reads
 from .groups import DOMAIN, NO_STATES, Library
 from .in_place import Nodes, Places, last
 from .iterations import Group, iterated
@@ -160,9 +160,25 @@ class _Fuser:
                 rejected.update(members)
         left = [k for k in found if k not in attempt.replaced]
         again = [k for k in left if not lost.isdisjoint(reads(nodes[k]))]
-        again += _without_shapes(nodes, attempt.replaced, alive)
+        again += self._unreadable(nodes, alive, outside, attempt.replaced)
         rejected.update(again)
         return None if again else attempt.replaced
+
+    def _unreadable(self, nodes, alive, outside, replaced):
+        """Views beside groups, by index, whose shapes can be read no more or depend on them."""
+        made = {y for result in replaced.values() for node in result for y in node.output}
+        gone: set[str] = set()
+        for k, node in enumerate(nodes):
+            if k in replaced or (k not in alive and not gone.isdisjoint(reads(node))):
+                gone.update(y for y in node.output if y not in made)
+        kept = {id(node) for result in replaced.values() for node in result}
+        views = [k for k, node in enumerate(nodes) if id(node) in kept]
+        found = [k for k in views if not gone.isdisjoint(reads(nodes[k]))]
+        if not found:
+            rest = [n for k, node in enumerate(nodes) for n in replaced.get(k, [node])]
+            ring = {id(node) for node in circle(rest, outside)}
+            found = [k for k in views if id(nodes[k]) in ring]
+        return found
 
     def _measure_inputs(self, graph):
         """Let shapes be those of inputs, where these have the same: then nothing waits for more."""
@@ -405,22 +421,6 @@ class _Attempt:
                 result.append(k)
                 known.update(self.needs[k])
         return result[::-1]
-
-
-def _without_shapes(nodes, replaced, alive):
-    """Views beside groups whose shape follows from what is only inside of a group, by index."""
-    makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
-    new = [node for result in replaced.values() for node in result]
-    there = {y for node in new for y in node.output}
-
-    def is_lost(x):
-        k = makers.get(x)
-        if k is None or x in there:
-            return False
-        return k in replaced or (k not in alive and any(map(is_lost, reads(nodes[k]))))
-
-    views = [node for node in new if node.domain != DOMAIN]
-    return [makers[node.output[0]] for node in views if any(map(is_lost, reads(node)))]
 
 
 def _root(x, views):

@@ -79,7 +79,7 @@ class Recurrence:
 
     `states` and `outputs` are lists of pieces, `matrices` are the right operands of products.
     `steps`, `rows` and `vectors` are the values from outside that pieces read, {name: (width,
-    element type)}.
+    element type)}; those of `flat` are steps with one number of each row, and no axis of columns.
     """
 
     states: list[list[Piece]]
@@ -91,6 +91,7 @@ class Recurrence:
     rows: dict[str, tuple[int, int]] = field(default_factory=dict)
     vectors: dict[str, tuple[int, int]] = field(default_factory=dict)
     matrices: dict[str, tuple[int, int]] = field(default_factory=dict)
+    flat: set[str] = field(default_factory=set)
 
 
 def recurrence(
@@ -455,6 +456,7 @@ class _Reader:
                 name = outer[p.key] if p.place == "step" else p.key
                 value = self._operand(name) if p.place == "vector" else self.values[name]
                 place[p.place][p.key] = value.width, p.kind
+        result.flat = {key for key in result.steps if self.values[outer[key]].is_flat}
         result.matrices = {p.matrix: self.matrices[p.matrix] for p in result.products}
 
 

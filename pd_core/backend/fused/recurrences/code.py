@@ -275,7 +275,9 @@ class _Writer:
         lines += [f"  int64_t n{w} = {w};" for w in sorted(set(self._fixed()))]
         checks: list[tuple[int, tuple[str, ...]]]
         checks = [(k, ("&a->B", f"&n{w}")) for k, w in enumerate(r.widths)]
-        checks += [(self.number[x], ("&a->T", "&a->B", f"&n{w}")) for x, (w, _) in r.steps.items()]
+        for x, (w, _) in r.steps.items():
+            columns = () if x in r.flat else (f"&n{w}",)
+            checks.append((self.number[x], ("&a->T", "&a->B", *columns)))
         checks += [(self.number[x], ("&a->B", f"&n{w}")) for x, (w, _) in r.rows.items()]
         checks += [(self.number[x], (f"&n{d}", f"&n{w}")) for x, (d, w) in r.matrices.items()]
         for k, where in checks:

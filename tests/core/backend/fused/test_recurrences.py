@@ -392,3 +392,17 @@ def test_memory_of_runs_is_freed(layer):
 
     first = peak()
     assert peak() - first < 4096  # KiB; a run has 200 for itself
+
+
+def test_a_step_may_have_one_number_of_each_row(left):
+    x, kept = pd.Variable([None, None, H]), pd.Variable([None, None])
+    w = pd.Variable("w", data=floats(H, H))
+
+    def step(h, slices):
+        x, kept = slices
+        h = h + pd.unsqueeze(kept, 1) * (pd.tanh(pd.matmul(h, w) + x) - h)
+        return h, h
+
+    final, y = pd.scan(step, pd.zeros([pd.shape_of(x)[1], H]), [x, kept])
+    same(targets([final, y]), {x: floats(5, 3, H), kept: floats(5, 3, seed=2)})
+    assert left[0][0] == 2
