@@ -59,6 +59,7 @@ class Segments:
             self._is_unnamed = tokens is None
         self._merged: dict[Segments, Segments] = {}
         self._longest_dim = fresh_dim()
+        self._loop_dim = fresh_dim()  # another one: a loop has a step where the longest has none
 
     @staticmethod
     def _count(lengths):
@@ -269,7 +270,7 @@ class Segments:
         count(steps [L, 1]) returns the token at each step, [L, B], and each token's step, [T].
         L is at least 1, since ONNX Runtime refuses a Scan without steps.
         """
-        steps = _sized(arange(m.maximum(self.longest, 1)), self._longest_dim)
+        steps = _sized(arange(m.maximum(self.longest, 1)), self._loop_dim)
         steps = unsqueeze(steps, 1)
         tokens, step = count(steps)
         alive = steps < unsqueeze(self.lengths, 0)

@@ -453,6 +453,17 @@ def test_values_of_a_nested_group(lengths, rng):
     assert [len(x.levels) for x in out] == [2, 1]
 
 
+def test_a_fused_group_of_empty_sub_sequences(rng):
+    out = nested()
+    pool, values = filled(out, rng)
+    for lengths in [[0], []], [[2, 0], [1]]:
+        samples = nested_samples(rng, lengths)
+        with pd.fused():
+            found = inferred(out, pool, samples)
+        for a, b in zip(found, nested_slow(values, samples), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
 def test_gradient_of_a_nested_group(rng):
     out = nested()
     pool, _ = filled(out, rng)

@@ -405,4 +405,4 @@ def test_a_step_may_have_one_number_of_each_row(left):
 
     final, y = pd.scan(step, pd.zeros([pd.shape_of(x)[1], H]), [x, kept])
     same(targets([final, y]), {x: floats(5, 3, H), kept: floats(5, 3, seed=2)})
-    assert left[0][0] == 2
+    assert left[0][0] >= 2
