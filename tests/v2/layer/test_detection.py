@@ -114,13 +114,15 @@ def test_options_of_the_loss(ratio, rng):
     np.testing.assert_allclose(found, np.full((2, 1), expected), rtol=1e-4)
 
 
-def test_gradient_is_that_of_one_row(rng):
+@pytest.mark.parametrize("fused", [False, True], ids=["plain", "fused"])
+def test_gradient_is_that_of_one_row(rng, fused):
     network = Network()
     maps = [*network.loc, *network.conf]
     feeds = network.feeds(rng, [3, 0, 2])
     seed = rng.standard_normal((3, 1)).astype(np.float32)
     found = pd.gradients(network.loss(), maps, seeds=[pd.constant(seed)])
-    found = pd.eval(found, feeds, training=True)
+    with pd.fused(fused):
+        found = pd.eval(found, feeds, training=True)
     ways = {x: rng.standard_normal(feeds[x].shape) for x in maps}
 
     def moved(step):

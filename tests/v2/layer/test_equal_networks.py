@@ -152,3 +152,8 @@ def test_two_descriptions_of_one_network(kind, first, second, rng):
     assert len(values) == len(others) > 1
     for one, other in zip(values, others, strict=True):
         np.testing.assert_allclose(one.reshape(-1), other.reshape(-1), rtol=1e-5, atol=1e-5)
+
+
+def test_two_descriptions_of_one_network_fused(rng):
+    with pd.fused():
+        test_two_descriptions_of_one_network(*PAIRS["pooling"], rng)
