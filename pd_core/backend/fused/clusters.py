@@ -115,7 +115,7 @@ def _walked(
     alive = needed(nodes, [reads(node) for node in nodes], wanted)
     done: set[int] = set()
     opened: set[int] = set()
-    result = []
+    result: list[NodeProto] = []
     for start in sorted(alive):
         stack = [start]
         while stack:
