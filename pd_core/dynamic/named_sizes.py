@@ -11,7 +11,8 @@ from ..graph.errors import GraphError, ShapeError
 from ..graph.inference import Call, infer, replaced_inputs
 from ..graph.recording import as_number, named_size
 from ..graph.site import Site
-from ..graph.variable import Dim, Inputs, OutputType, Variable, format_dims
+from ..graph.size_entries import Entries, entries_of, holds_sizes, propagated
+from ..graph.variable import Dim, Inputs, OutputType, Variable, constant, format_dims
 
 # by line, rank and dtype: of each axis its size, None if it differs; and the types by shape
 _sizes: dict[tuple, tuple[list, dict[tuple, dict[str, Any]]]] = {}
@@ -105,10 +106,19 @@ def _resolved(call: Call, types: Sequence[OutputType]) -> Sequence[OutputType]:
 
 
 def _type_key(x: Variable) -> tuple:
-    return x.content if x.value is not None and x.value.size <= 64 else (x.dtype.num, x.dims)
+    if x.value is not None and x.value.size <= 64:
+        return x.content
+    return x.dtype.num, x.dims, entries_of(x) if holds_sizes(x) else None
 
 
 def _with_numbers(x: Variable) -> Variable:
+    """The same type with numbers for sizes; a constant where all of its entries are known."""
+    entries = entries_of(x) if holds_sizes(x) else None
+    if entries is not None:
+        known = [as_number(d) for d in entries]
+        if None not in known:
+            array = np.array(known, x.dtype).reshape([len(known)] * x.rank)
+            return constant(array, x.dtype)
     if x.value is not None or all(isinstance(d, int) for d in x.dims):
         return x
     numbers = [(d, as_number(d)) for d in x.dims]
@@ -123,64 +133,16 @@ def _named(key: tuple, d: Dim, number: Dim, k: int, axis: int) -> Dim:
 
 # ---- integers that are sizes
 
-_SAME_NUMBERS = frozenset(("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
-_MOST = 64  # elements
 
-Sizes = Sequence[Dim | None]
-
-
-def sizes_within(call: Call, types: Sequence[OutputType]) -> tuple[Dim | None, ...] | None:
-    """Return the sizes of Variables that an integer or a vector consists of, a None for others.
+def sizes_within(call: Call, types: Sequence[OutputType]) -> tuple[Entries | None, ...]:
+    """Return what integers or vectors consist of, of each output: see `size_entries`.
 
     What reads such a result may take its own sizes from them, so that they are a part of its type:
-    zeros of the shape of one Variable have other sizes than those of another's. None if it has
-    none of them.
+    zeros of the shape of one Variable have other sizes than those of another's.
     """
-    dims, dtype = types[0]
-    if len(types) > 1 or dtype.kind not in "iu" or len(dims) > 1:
-        return None
-    inputs: Any = call.inputs
-    if call.op_type == "Shape":
-        bounds = (call.attributes.get(name) for name in ("start", "end"))
-        return inputs[0].dims[slice(*bounds)]
-    if not any(x is not None and len(_key(x)) == 3 and x.value is None for x in inputs):
-        return None
-    found: Sizes | None = None
-    if call.op_type in _SAME_NUMBERS:
-        found = _sizes_in(inputs[0])
-    elif call.op_type == "Concat":
-        parts = [_sizes_in(x) for x in inputs]
-        found = None if None in parts else [d for part in parts for d in part or ()]
-    elif call.op_type in ("Gather", "Slice"):
-        known, numbers = _sizes_in(inputs[0]), [None if x is None else x.value for x in inputs[1:]]
-        if known is not None and all(
-            n is not None or x is None for n, x in zip(numbers, inputs[1:], strict=True)
-        ):
-            found = (_taken if call.op_type == "Gather" else _cut)(known, *numbers)
-    return None if found is None or all(d is None for d in found) else tuple(found)
-
-
-def _key(x: Variable) -> tuple:
-    return x.__dict__.get("type_key") or ()
-
-
-def _sizes_in(x: Variable) -> Sizes | None:
-    """The sizes in an operand; None if their number is not known, or large."""
-    if x.value is not None:
-        return x.value.reshape(-1).tolist() if x.value.size <= _MOST else None
-    key, count = _key(x), 1 if not x.dims else x.dims[0]
-    if len(key) == 3:
-        return list(key[2])
-    return [None] * count if isinstance(count, int) and count <= _MOST else None
-
-
-def _taken(sizes: Sizes, index: Any) -> Sizes | None:
-    places = index.reshape(-1).tolist()
-    return (
-        [sizes[k] for k in places] if all(-len(sizes) <= k < len(sizes) for k in places) else None
+    return tuple(
+        [
+            propagated(call, k) if dtype.kind in "iub" and len(dims) <= 1 else None
+            for k, (dims, dtype) in enumerate(types)
+        ]
     )
-
-
-def _cut(sizes: Sizes, first: Any, end: Any, axes: Any = None, steps: Any = None) -> Sizes | None:
-    step = 1 if steps is None else int(steps[0])
-    return sizes[int(first[0]) : int(end[0]) : step] if step > 0 else None

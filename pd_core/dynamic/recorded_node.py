@@ -8,6 +8,7 @@ from weakref import ref
 from ..graph.inference import OPSET
 from ..graph.node import Block, Node, current_location, serials
 from ..graph.signature import kind_of
+from ..graph.size_entries import entries_of
 from ..graph.variable import Inputs, OutputType, Variable
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -43,19 +44,21 @@ def form(
     effects: tuple = (),
     visible: int | None = None,
     kind: int | None = None,
-    sizes: tuple | None = None,
+    sizes: Sequence[Sequence | None] = (),
 ) -> Form:
     """Return the form of an operator; the arguments are those of Node.
 
-    `sizes` are those that its result consists of, see `named_sizes.sizes_within`.
+    `sizes` are those that its results consist of, see `named_sizes.sizes_within`.
     """
     types = tuple(types)
+    known = sizes or [None] * len(types)
+    entries = [() if d is None else (tuple(d),) for d in known]
     numbered = tuple([all(isinstance(d, int) for d in dims) for dims, _ in types])
     return Form(
         op_type,
         MappingProxyType(attributes) if attributes else _NOTHING,
         types,
-        tuple([(dtype.num, dims, *(() if sizes is None else (sizes,))) for dims, dtype in types]),
+        tuple([(dtype.num, dims, *d) for (dims, dtype), d in zip(types, entries, strict=True)]),
         numbered,
         numbered == (True,) and not domain and not blocks,
         domain,
@@ -73,8 +76,12 @@ def type_key(x: Variable) -> tuple:
     """Return what the types of the results of operators on x depend on."""
     key = x.__dict__.get("type_key")
     if key is None:
-        small = x.value is not None and x.value.size <= _SMALL
-        key = x.__dict__["type_key"] = x.content if small else (x.dtype.num, x.dims)
+        if x.value is not None and x.value.size <= _SMALL:
+            key = x.content
+        else:
+            entries = entries_of(x)
+            key = (x.dtype.num, x.dims) if entries is None else (x.dtype.num, x.dims, entries)
+        x.__dict__["type_key"] = key
     return key
 
 

@@ -381,11 +381,9 @@ class Recorder:
             kind=call.kind,
             sizes=sizes_within(call, types),
         )
-        # the type of a Reshape may depend on the node of its shape, and sizes without a number
-        # have another name in every node
+        # sizes without a number have another name in every node
         numbered = all(type(d) is not str for dims, _ in types for d in dims)
-        shapes = any(x is not None and x.is_output_of("Shape") for x in inputs)
-        if key is not None and numbered and not shapes:
+        if key is not None and numbered:
             if len(_forms) >= _LIMIT:
                 _forms.clear()
             _forms[key] = new

@@ -24,6 +24,8 @@ from onnx import (
 from .checks import checks
 from .errors import DTypeError, GraphError, ShapeError
 from .refinements import attention_state, fallbacks, refinements
+from .size_entries import as_dims, settled_numbers
+from .sized_results import sized_results, sizes_read
 from .type_cache import remembered
 from .variable import Dim, Inputs, OutputType, Variable, fresh_dim
 
@@ -123,7 +125,7 @@ def _inferred(call: Call, outputs: int, known: Any) -> Any:
     for k in range(outputs):
         tensor = inferred[f"o{k}"].tensor_type if f"o{k}" in inferred else None
         if call.op_type in fallbacks and (tensor is None or not tensor.HasField("shape")):
-            yield fallbacks[call.op_type](call, k)
+            yield _with_sizes_read(call, k, *fallbacks[call.op_type](call, k))
             continue
         if tensor is None:
             raise ShapeError(f"ONNX cannot tell the type of output {k} from these inputs")
@@ -148,14 +150,32 @@ def _output_type(call: Call, k: int, tensor: Any, known: Any) -> Any:
         dims = refinements[call.op_type](call)
     if dims is None and k and call.op_type == "Attention":
         dims = attention_state(call, k)
-    if dims is None:
-        if not tensor.HasField("shape"):
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    if dims is not None:
+        return tuple(dims), dtype
+    sizes = sizes_read(call, k)
+    if not tensor.HasField("shape"):
+        if sizes is None:
             raise ShapeError("the rank of the result is not known before it runs")
-        dims = tuple(
-            d.dim_value if d.HasField("dim_value") else d.dim_param or fresh_dim()
-            for d in tensor.shape.dim
-        )
-    return tuple(dims), helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        return as_dims(sizes), dtype
+    inferred = [
+        d.dim_value if d.HasField("dim_value") else d.dim_param or fresh_dim()
+        for d in tensor.shape.dim
+    ]
+    return _merged(inferred, sizes), dtype
+
+
+def _with_sizes_read(call: Call, k: int, dims: Any, dtype: Any) -> Any:
+    return _merged(dims, sizes_read(call, k)), dtype
+
+
+def _merged(inferred: Any, sizes: Any) -> Any:
+    """Sizes that ONNX infers, or those that operands tell where it has no number."""
+    if sizes is None or len(sizes) != len(inferred):
+        return tuple(inferred)
+    return tuple(
+        [d if isinstance(d, int) or n is None else n for d, n in zip(inferred, sizes, strict=True)]
+    )
 
 
 def _single_node(call: Call, outputs: int) -> Any:
@@ -169,8 +189,9 @@ def _single_node(call: Call, outputs: int) -> Any:
         name = f"i{k}"
         proto.input.append(name)
         types[name] = type_proto(x)
-        if x.value is not None and x.value.size <= _SMALL:
-            data[name] = numpy_helper.from_array(x.value, name)
+        known = settled_numbers(x) if call.op_type in sized_results else x
+        if known.value is not None and known.value.size <= _SMALL:
+            data[name] = numpy_helper.from_array(known.value, name)
     proto.attribute.extend(attribute(k, v) for k, v in call.attributes.items())
     return proto, types, data
 

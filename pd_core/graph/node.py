@@ -342,10 +342,12 @@ def _arguments(
 
 
 def refined(x: Variable, dims: Iterable[Dim]) -> Variable:
-    """Return the same value with more precise dims, as the output of a node of its own."""
+    """Return the same value with other names of sizes, as the output of a node of its own."""
     dims = tuple(dims)
     if x.dims == dims:
         return x
+    if x.node is None:  # a constant that was computed from sizes which are known
+        return apply("Identity", x, known=dims)
     index = x.node.outputs.index(x)
     types = [(dims if k == index else y.dims, y.dtype) for k, y in enumerate(x.node.outputs)]
     return rebuilt(x.node, types=types).outputs[index]

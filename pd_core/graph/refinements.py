@@ -37,18 +37,6 @@ def _broadcast(node: Any) -> Any:
     return broadcast_dims(*(x.dims for x in node.inputs))
 
 
-@refinement("Expand")
-def _expand(node: Any) -> Any:
-    x, target = node.inputs
-    dims = shape_of_source(target)
-    return None if dims is None else broadcast_dims(x.dims, dims)
-
-
-@refinement("Reshape")
-def _reshape(node: Any) -> Any:
-    return shape_of_source(node.inputs[1])
-
-
 @refinement("MaxPool", "AveragePool", "LpPool")
 def _pool(node: Any) -> Any:
     """With ceil_mode no window starts behind the image; ONNX's opset 21 counts such windows."""
@@ -202,10 +190,3 @@ def _conv_transpose(node: Any, k: int) -> Any:
 @fallback("Attention")
 def _attention(node: Any, k: int) -> Any:
     return _of_rank(4, node.inputs[0])
-
-
-def shape_of_source(target: Variable) -> Dims | None:
-    """Return the dims of the variable whose Shape a target shape is; None if it is none."""
-    if target.is_output_of("Shape") and not target.node.attributes:
-        return target.node.inputs[0].dims
-    return None

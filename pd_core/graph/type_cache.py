@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .operator import IdentifiedOperator
+from .size_entries import entries_of, holds_sizes
+from .sized_results import sized_results
 from .variable import Dim, OutputType, fresh_dim, is_open, open_dim, size_reads
 
 _LIMIT = 1 << 13
@@ -16,6 +18,7 @@ _ANY = (
     "ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Round Selu Sigmoid Sign "
     "Sin Softmax Softplus Softsign Sqrt Squeeze Sub Sum Tanh Transpose Unsqueeze Where Xor"
 )
+_READ = "sizes"  # marks the sizes that an operand consists of
 _OF_ANY_SIZE = frozenset(_ANY.split())
 # Tuples of tuples of numbers, which the garbage collector leaves out.
 # By the types of the inputs, names of sizes included: the types, where no name in them is new.
@@ -56,8 +59,6 @@ def _remembered(
     call: IdentifiedOperator, outputs: int, known: Any, small: int, infer: Any
 ) -> tuple[OutputType, ...]:
     dependencies = _dependencies(call, known, small)
-    if dependencies is None:
-        return tuple(infer(call, outputs, known))
     types = _exact.get(dependencies)
     if types is not None:
         return types
@@ -78,16 +79,18 @@ def _remembered(
 
 
 def _dependencies(call: IdentifiedOperator, known: Any, small: int) -> Any:
-    """All that the output types depend on; None where that is more than can be said."""
+    """All that the output types depend on."""
     dependencies: list[Any] = [call.kind]
+    reads_sizes = call.op_type in sized_results
     for x in call.inputs:  # of every input of every node: no generators, no calls
         if x is None:
             dependencies.append(None)
         elif x.value is None:
-            # Reshape and Expand to the shape of a variable take over that variable's sizes
-            if x.is_output_of("Shape"):
-                return None
-            dependencies.append((x.dtype.num, x.symbolic_dims))
+            entries = entries_of(x) if reads_sizes and holds_sizes(x) else None
+            if entries is None:
+                dependencies.append((x.dtype.num, x.symbolic_dims))
+            else:
+                dependencies.append((x.dtype.num, x.symbolic_dims, entries, _READ))
         elif x.value.size > small:
             dependencies.append((x.dtype.num, x.symbolic_dims))
         else:
@@ -106,9 +109,12 @@ def _keep(cache: dict, key: Any, types: Any) -> None:
 
 def _named_form(part: Any, names: dict[Dim, tuple]) -> Any:
     """A part of a description with slots for the names of sizes."""
-    if part is None or len(part) != 2:
+    if part is None or len(part) == 3:
         return part
-    return part[0], _sizes(part[1], names)
+    if len(part) == 2:
+        return part[0], _sizes(part[1], names)
+    entries = [None if d is None else _sizes((d,), names) for d in part[2]]
+    return part[0], _sizes(part[1], names), tuple(entries), _READ
 
 
 def _number_sizes(dependencies: tuple, names: dict[Dim, tuple]) -> None:

@@ -1,24 +1,26 @@
 """Copies and rearrangements: tile, stack, flip, roll, triangles, grids."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..graph.checks import axis_of, whole
+from ..graph.checks import axis_of, sizes_differ, whole
 from ..graph.errors import DTypeError, ShapeError
 from ..graph.node import apply, refined
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
-from .gather import gather
-from .math import cast, equal, maximum, mod, where
-from .reduce import Axes
+from .gather import gather, scatter_add
+from .math import add, cast, equal, logical_and, maximum, minimum, mod, where
+from .reduce import Axes, cum_sum, reduce_sum
 from .shape import (
     arange,
     axes_of,
     concat,
     expand,
+    ones_like,
     reshape,
     reshape_like,
     shape_of,
@@ -29,7 +31,7 @@ from .shape import (
     transpose,
     unsqueeze,
 )
-from .sizes import TargetShape, shape_operand
+from .sizes import TargetShape, shape_operand, whole_number
 
 _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -47,55 +49,71 @@ def tile(x: Operand, repeats: TargetShape) -> Variable:
     Returns:
         Of the dtype of x.
     """
-    x = constant(x)
-    if isinstance(repeats, Variable):
-        return apply("Tile", x, repeats)
-    given: Any = repeats
-    times: Any = shape_operand(given)[0].value
-    counts = list(given) if times is None else np.atleast_1d(times).tolist()
-    counts = [1] * (x.rank - len(counts)) + counts
-    if len(counts) > x.rank:
-        x = unsqueeze(x, list(range(len(counts) - x.rank)))
-    times, several = shape_operand(counts)
-    if several is None:
-        return apply("Tile", x, times)
-    known = [_times(d, n) for d, n in zip(x.dims, several, strict=True)]
-    return apply("Tile", x, times, known=known)
-
-
-def _times(size, count):
-    """A size as often as a count says."""
-    if isinstance(size, int) and isinstance(count, int):
-        return size * count
-    return count if size == 1 else size if count == 1 else fresh_dim()
+    x, times = constant(x), shape_operand(repeats)
+    if not times.rank:
+        times = reshape(times, [1])
+    count = times.dims[0]
+    if isinstance(count, int) and count < x.rank:
+        times = concat([whole([1] * (x.rank - count)), times])
+    elif isinstance(count, int) and count > x.rank:
+        x = unsqueeze(x, list(range(count - x.rank)))
+    return apply("Tile", x, times)
 
 
 @op
-def repeat(x: Operand, count: int, axis: int = 0) -> Variable:
+def repeat(x: Operand, count: Operand, axis: int = 0) -> Variable:
     """Repeat each slice of an axis `count` times: [a, b] to [a, a, b, b].
+
+    A vector has a count for each slice: [a, b] by [1, 2] becomes [a, b, b].
 
     Args:
         x: of any dtype.
-        count: an integer.
+        count: an integer, not negative, or one for each slice; Variables, too.
 
     Returns:
         Of the dtype of x.
 
     Raises:
-        ShapeError: x has no such axis.
+        DTypeError: a count is no integer.
+        ShapeError: x has no such axis, or the counts are not as many as its slices.
+        ValueError: a count is negative.
     """
     x = constant(x)
     axis = axis_of(x, axis)
-    if isinstance(x.dims[axis], int):
-        return gather(x, np.repeat(np.arange(x.dims[axis]), count), axis)
-    ones = [1] * (axis + 1)
-    wide = expand(unsqueeze(x, axis + 1), [*ones, count, *[1] * (x.rank - axis - 1)])
-    head, size, tail = (
-        slice(shape_of(x), [a], [b], [0])
-        for a, b in ((0, axis), (axis, axis + 1), (axis + 1, _LAST))
-    )
+    given = count if isinstance(count, Variable) else whole(count)
+    if given.rank == 1 and (given.dims != (1,) or x.dims[axis] == 1):
+        return gather(x, _owners(x, given, axis), axis)
+    times = whole_number(given, "the count")
+    size, number = x.dims[axis], None if times.value is None else int(times.value.item())
+    if number is not None and number < 0:
+        raise ValueError(f"repeat: a count is not negative, {number}")
+    if isinstance(size, int) and number is not None:
+        return gather(x, np.repeat(np.arange(size), number), axis)
+    lead, rest = [1] * (axis + 1), [1] * (x.rank - axis - 1)
+    target: list[int | Variable] = [*lead, times, *rest]
+    wide = expand(unsqueeze(x, axis + 1), target)
+    sizes = [d if isinstance(d, int) else size_of(x, k) for k, d in enumerate(x.dims)]
+    sizes[axis] = sizes[axis] * times
     # a size of 0 is meant: without allowzero it would be that of the same axis of `wide`
-    return apply("Reshape", wide, concat([head, size * count, tail]), allowzero=1)
+    return apply("Reshape", wide, shape_operand(sizes), allowzero=1)
+
+
+def _owners(x, counts, axis):
+    """The index of the slice that each slice of the result repeats."""
+    if counts.dtype.kind not in "iu":
+        raise DTypeError(f"counts are integers, not {describe(counts)}")
+    if sizes_differ(counts.dims[0], x.dims[axis]):
+        raise ShapeError(f"{describe(counts)} counts for axis {axis} of {describe(x)}")
+    if counts.value is not None:
+        if (counts.value < 0).any():
+            raise ValueError(f"repeat: a count is not negative, {counts.value.min()}")
+        return whole(np.repeat(np.arange(counts.value.size), counts.value))
+    counts = cast(counts, np.int64)
+    ends = cum_sum(counts)
+    total = reduce_sum(counts, [0], keep_dim=True)
+    # the number of slices that end at or before a place; the last ones end behind all places
+    ended = scatter_add(expand(whole([0]), total + 1), ends, ones_like(ends))
+    return slice(cum_sum(ended), [0], total, [0])
 
 
 @op
@@ -148,11 +166,13 @@ def unstack(x: Operand, axis: int = 0) -> tuple[Variable, ...]:
 def chunk(x: Operand, count: int, axis: int = 0) -> tuple[Variable, ...]:
     """Split x into `count` equal pieces along an axis.
 
+    That an open size is a multiple of the count, the run finds out.
+
     Args:
         x: of any dtype.
 
     Returns:
-        A list of `count` Variables.
+        A tuple of `count` Variables.
 
     Raises:
         ShapeError: x has no such axis, or its size is no multiple.
@@ -160,9 +180,15 @@ def chunk(x: Operand, count: int, axis: int = 0) -> tuple[Variable, ...]:
     x = constant(x)
     axis = axis_of(x, axis)
     size = x.dims[axis]
-    if count < 1 or not isinstance(size, int) or size % count:
+    if count < 1 or (isinstance(size, int) and size % count):
         raise ShapeError(f"{count} equal pieces of axis {axis} of {describe(x)}")
-    return split(x, [size // count] * count, axis)
+    if isinstance(size, int):
+        return split(x, [size // count] * count, axis)
+    each = [*x.dims[:axis], fresh_dim(), *x.dims[axis + 1 :]]
+    # sizes that do not add up are an error of the run: a remainder would be in none of them
+    sizes = concat([size_of(x, axis) // count] * count)
+    pieces = apply("Split", x, sizes, outputs=count, axis=axis, known=[each] * count)
+    return pieces if isinstance(pieces, tuple) else (pieces,)
 
 
 @op
@@ -186,32 +212,40 @@ def flip(x: Operand, axis: Axes | None = None) -> Variable:
 
 
 @op
-def roll(x: Operand, shift: int | Sequence[int], axis: Axes | None = None) -> Variable:
+def roll(
+    x: Operand, shift: int | Variable | Sequence[int | Variable], axis: Axes | None = None
+) -> Variable:
     """Shift elements along axes; those that leave at the end come in at the beginning.
 
     Without an axis x is rolled as if it were flat. Several shifts are for several axes.
 
     Args:
         x: of any dtype.
-        shift: an integer, or one for each axis.
+        shift: an integer, or one for each axis; Variables, too.
         axis: an axis or several.
 
     Returns:
         Of the shape and dtype of x.
 
     Raises:
-        ShapeError: x has no such axis.
+        DTypeError: a shift is no integer.
+        ShapeError: x has no such axis, or there are not as many shifts as axes.
     """
     x = constant(x)
+    given: list[Any] = list(shift) if isinstance(shift, (list, tuple, np.ndarray)) else [shift]
+    shifts = [whole_number(s, "a shift") for s in given]
     if axis is None:
-        flat = roll(reshape(x, [-1]), int(np.sum(shift)), 0)
-        return reshape_like(flat, x)
-    shifts, axes = np.broadcast_arrays(shift, axis)
-    for s, a in zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True):
+        return reshape_like(roll(reshape(x, [-1]), reduce(add, shifts), 0), x)
+    axes = np.atleast_1d(axis).tolist()
+    if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
+        raise ShapeError(f"{len(shifts)} shifts of {len(axes)} axes")
+    times = max(len(shifts), len(axes))
+    shifts, axes = (v * times if len(v) == 1 else v for v in (shifts, axes))
+    for s, a in zip(shifts, axes, strict=True):
         a = axis_of(x, a)
         size = x.dims[a]
-        if isinstance(size, int):
-            start = whole([size - s % size if size else 0])
+        if isinstance(size, int) and s.value is not None:
+            start = whole([size - int(s.value.item()) % size if size else 0])
         else:  # a shift may be longer than the axis
             start = size_of(x, a) - mod(s, maximum(size_of(x, a), 1))
         last, others = slice(x, start, [_LAST], [a]), slice(x, [0], start, [a])
@@ -264,52 +298,70 @@ def swap_axes(x: Operand, a: int, b: int) -> Variable:
 
 
 @op
-def triu(x: Operand, k: int = 0) -> Variable:
+def triu(x: Operand, k: int | Variable = 0) -> Variable:
     """Upper triangles of the matrices [..., n, m]: elements below diagonal k become 0.
 
     Args:
         x: numbers or bools [..., n, m].
+        k: an integer, or an integer Variable of one element.
 
     Returns:
         Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: k is no integer.
+        ShapeError: k has several elements.
     """
-    return apply("Trilu", x, np.int64(k), upper=1)
+    return apply("Trilu", x, whole_number(k, "k"), upper=1)
 
 
 @op
-def tril(x: Operand, k: int = 0) -> Variable:
+def tril(x: Operand, k: int | Variable = 0) -> Variable:
     """Lower triangles of the matrices [..., n, m]: elements above diagonal k become 0.
 
     Args:
         x: numbers or bools [..., n, m].
+        k: an integer, or an integer Variable of one element.
 
     Returns:
         Of the shape and dtype of x.
+
+    Raises:
+        DTypeError: k is no integer.
+        ShapeError: k has several elements.
     """
-    return apply("Trilu", x, np.int64(k), upper=0)
+    return apply("Trilu", x, whole_number(k, "k"), upper=0)
 
 
 @op
 def diagonal(x: Operand, k: int = 0) -> Variable:
-    """Diagonals of the matrices [..., n, m], of known n and m: [..., d].
+    """Diagonals of the matrices [..., n, m]: [..., d].
 
     Args:
         x: of any dtype, [..., n, m].
         k: which diagonal, above the main one, or below if it is negative.
 
     Returns:
-        [..., d].
+        [..., d]; d is 0 where the matrices have no such diagonal.
 
     Raises:
-        ShapeError: x are no matrices, or n or m is not known.
+        ShapeError: x are no matrices.
     """
     x = constant(x)
-    n, m = x.dims[-2:] if x.rank > 1 else (None, None)
-    if not isinstance(n, int) or not isinstance(m, int):
-        raise ShapeError(f"takes matrices of known sizes, not {describe(x)}")
-    flat = reshape(x, [*[0] * (x.rank - 2), n * m]) if x.rank > 2 else reshape(x, [n * m])
-    count = max(0, min(n + min(k, 0), m - max(k, 0)))
-    return gather(flat, max(k, -k * m) + np.arange(count) * (m + 1), -1)
+    if x.rank < 2:
+        raise ShapeError(f"takes matrices, not {describe(x)}")
+    n, m = x.dims[-2:]
+    lead = [d if isinstance(d, int) else size_of(x, a) for a, d in enumerate(x.dims[:-2])]
+    if isinstance(n, int) and isinstance(m, int):
+        flat = reshape(x, [*lead, n * m])
+        count = max(0, min(n + min(k, 0), m - max(k, 0)))
+        return gather(flat, max(k, -k * m) + np.arange(count) * (m + 1), -1)
+    rows, columns = size_of(x, -2), size_of(x, -1)
+    flat = apply("Reshape", x, shape_operand([*lead, rows * columns]), allowzero=1)
+    length = minimum(rows + min(k, 0), columns - max(k, 0))
+    places = arange(maximum(length, 0)) * (columns + 1) + (k if k >= 0 else columns * -k)
+    y = gather(flat, places, -1)
+    return refined(y, (*y.dims[:-1], n)) if n == m and not k else y
 
 
 @op
@@ -410,25 +462,48 @@ def eye(
 
 
 @op
-def linspace(start: float, end: float, count: int, dtype: DTypeLike = "float32") -> Variable:
+def linspace(
+    start: Operand, end: Operand, count: int | Variable, dtype: DTypeLike = "float32"
+) -> Variable:
     """`count` evenly spaced numbers from start to end, both included.
 
+    Gradients flow to a start and an end that are Variables.
+
     Args:
-        start: a number.
-        end: a number.
-        count: the number of numbers.
+        start: a number, or a Variable of one element.
+        end: the same.
+        count: the number of numbers, or an integer Variable of one element.
         dtype: a float dtype.
 
     Returns:
         [count].
 
     Raises:
-        TypeError: `start` or `end` is no number, such as a Variable; `count` is no integer.
+        DTypeError: `count` is no integer.
+        ShapeError: `start`, `end` or `count` has several elements.
         ValueError: `count` is negative.
     """
-    if count < 0:
-        raise ValueError(f"linspace: count is not negative, {count}")
-    return constant(np.linspace(start, end, count), dtype)
+    number = whole_number(count, "the count")
+    known = None if number.value is None else int(number.value.item())
+    if known is not None and known < 0:
+        raise ValueError(f"linspace: count is not negative, {known}")
+    # numbers are rounded once, as NumPy's are
+    exact = dtype if isinstance(start, Variable) or isinstance(end, Variable) else np.float64
+    first, last = (_end(v, exact) for v in (start, end))
+    if known is not None and first.value is not None and last.value is not None:
+        return constant(np.linspace(first.value, last.value, known), dtype)
+    places = arange(number)
+    step = (last - first) / cast(maximum(number - 1, 1), exact)
+    y = first + cast(places, exact) * step
+    return cast(where(logical_and(equal(places, number - 1), number > 1), last, y), dtype)
+
+
+def _end(value, dtype):
+    """An end of a range, as a scalar."""
+    v = cast(constant(value), dtype)
+    if v.dims not in ((), (1,)):
+        raise ShapeError(f"an end is one number, not {describe(v)}")
+    return reshape(v, []) if v.rank else v
 
 
 @op

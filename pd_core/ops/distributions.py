@@ -533,6 +533,4 @@ def _drawn(draw, sizes, like):
         return draw([*sizes, *like.dims], dtype=like.dtype)
     if not sizes:
         return refined(draw(shape_of(like), dtype=like.dtype), like.dims)
-    front, dims = shape_operand(sizes)
-    y = draw(concat([front, shape_of(like)]), dtype=like.dtype)
-    return refined(y, (*(sizes if dims is None else dims), *like.dims))
+    return draw(concat([shape_operand(sizes), shape_of(like)]), dtype=like.dtype)

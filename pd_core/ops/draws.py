@@ -15,31 +15,42 @@ from .mode import straight_through
 from .order import top_k
 from .random import uniform_random
 from .reduce import arg_max, cum_sum, reduce_sum, softmax
-from .shape import concat, reshape, shape_of, size_of, slice, unsqueeze
-from .sizes import TargetShape
+from .shape import reshape, shape_of, size_of, slice, unsqueeze
+from .sizes import TargetShape, shape_operand, whole_number
 
 _NUMBERS = 2**24  # that a uniform draw can be
 
 
 @op
-def randint(shape: TargetShape, low: int, high: int) -> Variable:
+def randint(shape: TargetShape, low: int | Variable, high: int | Variable) -> Variable:
     """Random integers of [low, high), int64, at most 2^24 of them, drawn anew in every evaluation.
 
-    `shape` is a list of sizes, some of which may be Variables, or an int64 Variable.
+    `shape` is a list of sizes, some of which may be Variables, or an integer Variable. Of bounds
+    that only runs know nothing checks that there is an integer between them.
 
     Args:
-        shape: sizes, Variables among them, or an int64 Variable.
+        shape: sizes, Variables among them, or an integer Variable.
+        low: an integer, or an integer Variable of one element.
+        high: the same.
 
     Returns:
         Int64, of this shape.
 
     Raises:
-        ShapeError: a size is negative.
+        DTypeError: a bound is no integer.
+        ShapeError: a size is negative, or a bound has several elements.
         ValueError: there is no integer from low to high, or more than 2^24.
     """
-    if not 0 < high - low <= _NUMBERS:
-        raise ValueError(f"randint: {low} … {high} are not 1 to {_NUMBERS} integers")
-    return m.cast(uniform_random(shape, 0.0, high - low), np.int64) + low
+    first, end = whole_number(low, "low"), whole_number(high, "high")
+    if first.value is not None and end.value is not None:
+        least, most = int(first.value.item()), int(end.value.item())
+        if not 0 < most - least <= _NUMBERS:
+            raise ValueError(f"randint: {least} … {most} are not 1 to {_NUMBERS} integers")
+        return m.cast(uniform_random(shape, 0.0, most - least), np.int64) + least
+    number = end - first
+    drawn = m.cast(uniform_random(shape) * m.cast(number, np.float32), np.int64)
+    # a product of float32 may be rounded up to the number itself
+    return m.minimum(drawn, number - 1) + first
 
 
 @op
@@ -117,7 +128,7 @@ def gumbel_softmax(
 
 
 @op
-def multinomial(probability: Operand, count: int, *, replacement: bool) -> Variable:
+def multinomial(probability: Operand, count: int | Variable, *, replacement: bool) -> Variable:
     """Draw `count` classes from each distribution [..., C]: int64 [..., count].
 
     Rows hold probabilities or other weights, not negative, of any positive sum. Without
@@ -126,27 +137,27 @@ def multinomial(probability: Operand, count: int, *, replacement: bool) -> Varia
 
     Args:
         probability: floats [..., C].
+        count: an integer, or an integer Variable of one element.
 
     Returns:
         Int64 [..., count].
 
     Raises:
-        DTypeError: the weights are no floats.
+        DTypeError: the weights are no floats, or the count is no integer.
         ShapeError: they have no axis, or too few classes for different ones.
         ValueError: the count is below 1.
     """
-    weight = _floats(probability)
-    classes = weight.dims[-1]
-    if count < 1:
-        raise ValueError(f"multinomial: draws 1 class or more, not {count}")
+    weight, number = _floats(probability), whole_number(count, "the count")
+    classes, known = weight.dims[-1], None if number.value is None else int(number.value.item())
+    if known is not None and known < 1:
+        raise ValueError(f"multinomial: draws 1 class or more, not {known}")
     if not replacement:
-        if isinstance(classes, int) and count > classes:
-            raise ShapeError(f"{count} different classes of {describe(weight)}")
-        return top_k(m.log(weight) + _gumbel(weight), count)[1]
+        if known is not None and isinstance(classes, int) and known > classes:
+            raise ShapeError(f"{known} different classes of {describe(weight)}")
+        return top_k(m.log(weight) + _gumbel(weight), number)[1]
     sums = cum_sum(weight, weight.rank - 1)
-    lead = slice(shape_of(weight), [0], [-1], [0])
-    u = uniform_random(concat([lead, whole([count])]), dtype=weight.dtype)
-    u = refined(u, (*weight.dims[:-1], count))
+    lead = [d if isinstance(d, int) else size_of(weight, a) for a, d in enumerate(weight.dims[:-1])]
+    u = uniform_random(shape_operand([*lead, number]), dtype=weight.dtype)
     total = slice(sums, [-1], [np.iinfo(np.int64).max], [-1])
     below = unsqueeze(sums, -2) <= unsqueeze(u * total, -1)
     return reduce_sum(m.cast(below, np.int64), [-1])

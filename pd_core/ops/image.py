@@ -15,7 +15,7 @@ from .gather import gather, gather_elements
 from .reduce import arg_max, reduce_max
 from .sequence.segments import repeat_rows
 from .shape import concat, pad, reshape, shape_of, size_of, slice, squeeze, transpose, unsqueeze
-from .sizes import TargetShape, shape_operand
+from .sizes import TargetShape, dims_of, shape_operand
 
 # coordinate_transformation_mode and nearest_mode of ONNX's Resize
 _NEAREST = {
@@ -92,8 +92,8 @@ def _resize_attributes(mode, align_corners, antialias):
 
 def _sizes(sizes, n, x):
     """Return the sizes of n axes, an int64 Variable [n]."""
-    if isinstance(sizes, (list, tuple)):
-        sizes = shape_operand(sizes)[0]
+    if isinstance(sizes, (list, tuple, Variable)):
+        sizes = shape_operand(sizes)
     if isinstance(sizes, Variable) and sizes.value is None:
         if sizes.dims != (n,) or sizes.dtype != np.int64:
             raise ShapeError(f"takes int64 sizes [{n}] for {x!r}, not {sizes!r}")
@@ -133,15 +133,9 @@ def _resize(x, target, axes, attributes):
     if target.dtype.kind == "f":
         return apply("Resize", x, None, target, None, axes=axes, **attributes)
     known = list(x.dims)
-    for axis, size in zip(axes, _numbers(target), strict=True):
+    for axis, size in zip(axes, dims_of(target), strict=True):
         known[axis] = size
     return apply("Resize", x, None, None, target, axes=axes, known=tuple(known), **attributes)
-
-
-def _numbers(sizes):
-    if sizes.value is None:
-        return [fresh_dim() for _ in range(static(sizes.dims)[0])]
-    return sizes.value.tolist()
 
 
 def _resize_as_images(x, target, attributes):

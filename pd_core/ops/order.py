@@ -1,12 +1,13 @@
 """Order: the largest elements, sorting, and what is left without duplicates."""
 
-from ..graph.checks import axis_of, whole
+from ..graph.checks import axis_of
 from ..graph.errors import ShapeError
 from ..graph.node import apply
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
 from .reduce import ordered
-from .shape import reshape, size_of
+from .shape import size_of
+from .sizes import shape_operand
 
 
 @op
@@ -33,11 +34,12 @@ def top_k(
 ) -> tuple[Variable, Variable]:
     """The k largest elements along an axis, or the smallest: (values, int64 indices), sorted.
 
-    Of equal elements the earlier comes first; NaN counts as larger than every number. `k` is an int
-    or an int64 Variable of one element.
+    Of equal elements the earlier comes first; NaN counts as larger than every number. `k` is an
+    integer or an integer Variable of one element.
 
     Args:
         x: numbers of any shape.
+        k: how many.
         largest: False for the smallest.
 
     Raises:
@@ -46,12 +48,10 @@ def top_k(
     """
     x = constant(x)
     axis = axis_of(x, axis)
-    if isinstance(k, Variable):
-        count = reshape(k, [1])
-    else:
-        count, size = whole([k]), x.dims[axis]
-        if isinstance(size, int) and not 0 <= k <= size:
-            raise ShapeError(f"{k} elements of axis {axis} of {describe(x)}")
+    count, size = shape_operand([k]), x.dims[axis]
+    known = None if count.value is None else int(count.value.item())
+    if known is not None and (known < 0 or (isinstance(size, int) and known > size)):
+        raise ShapeError(f"{known} elements of axis {axis} of {describe(x)}")
     values, indices = apply("TopK", x, count, axis=axis, largest=int(largest), sorted=1, outputs=2)
     return values, indices
 

@@ -12,7 +12,7 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
 from .control import for_loop
-from .copies import all_known, move_axis
+from .copies import all_known, full, move_axis
 from .gather import gather, gather_elements
 from .order import sort
 from .promotion import comparable
@@ -42,7 +42,8 @@ def quantile(
 ) -> Variable:
     """q-quantiles over axes, all of them if None: linear between the two nearest elements.
 
-    It is NaN where an element is NaN. Gradients go to these two elements, by their shares.
+    It is NaN where an element is NaN, and of no elements along axes of open size, as np.median is.
+    Gradients go to the two elements, by their shares.
 
     Args:
         x: numbers of any shape; integers become float32.
@@ -55,7 +56,8 @@ def quantile(
 
     Raises:
         DTypeError: x is text.
-        ShapeError: x has no such axis, no elements there, or q is no number or vector.
+        ShapeError: x has no such axis, is known to have no elements there, or q is no number or
+            vector.
         ValueError: q is outside [0, 1].
     """
     x = fractions(_numbers(x))
@@ -67,7 +69,7 @@ def quantile(
     axes = sorted(axes_of(x, axis))
     if any(x.dims[a] == 0 for a in axes):
         raise ShapeError(f"no elements over axes {axes} of {describe(x)}")
-    ordered = sort(_together(x, axes), -1)
+    ordered = _or_nan(sort(_together(x, axes), -1))
     low, high, weight = _between(ordered, levels.reshape(-1))
     below, above = gather(ordered, low, -1), gather(ordered, high, -1)
     weight = m.cast(weight, x.dtype)
@@ -84,7 +86,7 @@ def median(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> Vari
     """Median over axes, all of them if None; of an even number the mean of the two in the middle.
 
     That is NumPy's and Keras's; torch.median takes the lower of the two. It is NaN where an
-    element is NaN.
+    element is NaN, and of no elements along axes of open size, as in NumPy.
 
     Args:
         x: numbers of any shape; integers become float32.
@@ -96,7 +98,7 @@ def median(x: Operand, axis: Axes | None = None, keep_dim: bool = False) -> Vari
 
     Raises:
         DTypeError: x is text.
-        ShapeError: x has no such axis, or no elements there.
+        ShapeError: x has no such axis, or is known to have no elements there.
     """
     return quantile(x, 0.5, axis, keep_dim)
 
@@ -254,6 +256,15 @@ def _together(x, axes):
     sizes = [*(size_of(x, a) for a in others), product_of_sizes(x, axes)]
     y = reshape(y, concat(sizes))
     return refined(y, (*(x.dims[a] for a in others), y.dims[-1]))
+
+
+def _or_nan(ordered):
+    """Rows of an open size that runs find to be 0 with a NaN in them; others as they are."""
+    if isinstance(ordered.dims[-1], int):
+        return ordered
+    lead = [d if isinstance(d, int) else size_of(ordered, a) for a, d in enumerate(ordered.dims)]
+    missing = m.maximum(1 - lead.pop(), 0)
+    return concat([ordered, full([*lead, missing], np.nan, ordered.dtype)], -1)
 
 
 def _between(ordered, levels):

@@ -19,12 +19,12 @@ from ..graph.names import current_namespace, names
 from ..graph.node import composite
 from ..graph.op import op
 from ..graph.recording import recorder
-from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
+from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
 from .control import loop_counters
 from .mode import mode, mode_switch
 from .shape import concat, shape_of, size_of
-from .sizes import TargetShape, shape_operand
+from .sizes import TargetShape, dims_of, shape_operand
 
 
 @op
@@ -178,21 +178,18 @@ def _name(prefix):
 
 
 def _shape(shape):
-    """A shape to draw and its sizes, checked before the draw gets its name."""
-    target, dims = shape_operand(shape)
+    """A shape to draw as a Variable and its dims, checked before the draw gets its name."""
+    target = shape_operand(shape)
     if target.rank != 1 or not isinstance(target.dims[0], int):
         raise ShapeError(f"takes a shape of known rank, not {target!r}")
     if target.value is not None and (target.value < 0).any():
         raise ShapeError(f"a size is not negative, {target.value.tolist()}")
-    return target, dims
+    return target, dims_of(target)
 
 
-def _uniform(shape: Any, name, dims=None):
+def _uniform(shape: Any, name, dims):
     """Draw uniform float32 on [0, 1); the name tells this draw from every other."""
     target: Any = whole(shape)
-    if dims is None:
-        known = target.value is not None
-        dims = target.value.tolist() if known else [fresh_dim() for _ in range(target.dims[0])]
     types, stream = [(tuple(dims), np.dtype(np.float32))], crc32(name.encode())
     recording = recorder()
     key = stream if recording is None else recording.draw(stream)

@@ -27,7 +27,7 @@ def affine_grid(theta: Operand, shape: TargetShape, align_corners: bool = False)
         ShapeError: theta and shape do not fit each other.
     """
     theta = constant(theta)
-    shape = shape_operand(shape)[0]
+    shape = shape_operand(shape)
     if theta.dims[1:] not in ((2, 3), (3, 4)) or shape.dims != (static(theta.dims)[1] + 2,):
         raise ShapeError(f"{describe(theta)} are no maps of images of {describe(shape)}")
     return apply("AffineGrid", theta, shape, align_corners=int(align_corners))

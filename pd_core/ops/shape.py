@@ -7,29 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.broadcast import broadcast_dims
 from ..graph.checks import axis_of, differ, whole
-from ..graph.errors import DTypeError, GraphError, ShapeError
+from ..graph.errors import GraphError, ShapeError
 from ..graph.node import apply, refined
 from ..graph.op import op
 from ..graph.recording import as_number
+from ..graph.size_entries import settled_numbers
 from ..graph.variable import (
     MaybeNone,
     Operand,
     Variable,
     constant,
-    describe,
     fresh_dim,
     open_dim,
 )
 from .math import cast, less_than, logical_and, minimum, where
-from .sizes import (
-    TargetShape,
-    reshaped_at_run_time,
-    reshaped_dims,
-    shape_operand,
-    with_inferred_batch,
-)
+from .sizes import TargetShape, reshape_operand, shape_operand, whole_number
 
 Axes = int | Sequence[int]
 Widths = Variable | Sequence[int] | np.ndarray  # of a padding
@@ -105,8 +98,9 @@ def size(x: Operand) -> Variable:
 def reshape(x: Operand, shape: TargetShape) -> Variable:
     """Change the sizes of x: -1 is inferred from the others, 0 keeps the size of that axis.
 
-    `shape` may be an int64 Variable. With known sizes, -1 keeps the name of an unknown batch size
-    where the other sizes hold the elements of a row.
+    `shape` may be an integer Variable, such as `concat([size_of(x, 0), [4]])`, of which all is
+    known that is a size of some Variable. A size that only runs know may be 0 beside known ones; in
+    a vector of which nothing is known, 0 keeps the size of the axis.
 
     Args:
         x: of any dtype.
@@ -118,15 +112,10 @@ def reshape(x: Operand, shape: TargetShape) -> Variable:
     Raises:
         ShapeError: the sizes do not hold the elements of x.
     """
-    if isinstance(shape, Variable):
-        return apply("Reshape", x, shape)
     x = constant(x)
-    target, dims = shape_operand(shape)
-    if dims is not None:
-        return reshaped_at_run_time(x, shape, dims)
-    array: Any = target.value
-    sizes = with_inferred_batch(x, array.reshape(-1).tolist())
-    return apply("Reshape", x, whole(sizes), known=reshaped_dims(x, sizes))
+    target, allowzero = reshape_operand(x, shape)
+    attributes: Any = {"allowzero": 1} if allowzero else {}
+    return apply("Reshape", x, target, **attributes)
 
 
 @op
@@ -143,11 +132,7 @@ def expand(x: Operand, shape: TargetShape) -> Variable:
     Raises:
         ShapeError: x does not broadcast to the shape.
     """
-    x = constant(x)
-    target, dims = shape_operand(shape)
-    if dims is None:
-        return apply("Expand", x, target)
-    return apply("Expand", x, target, known=broadcast_dims(x.dims, dims))
+    return apply("Expand", x, shape_operand(shape))
 
 
 @op
@@ -332,20 +317,21 @@ def concat(inputs: Sequence[Operand], axis: int = 0) -> Variable:
 
 
 @op
-def split(x: Operand, sizes: Sequence[int], axis: int = 0) -> tuple[Variable, ...]:
+def split(x: Operand, sizes: Sequence[int | Variable], axis: int = 0) -> tuple[Variable, ...]:
     """Split x into a tuple of pieces of these sizes along an axis.
 
     Args:
         x: of any dtype.
-        sizes: integers that add up to the size of the axis.
+        sizes: integers that add up to the size of the axis, Variables among them.
 
     Returns:
         A tuple of Variables.
 
     Raises:
-        ShapeError: the sizes do not add up.
+        ShapeError: x has no such axis, or the sizes do not add up.
     """
-    pieces = apply("Split", x, whole(sizes), outputs=len(sizes), axis=axis)
+    x = constant(x)
+    pieces = apply("Split", x, shape_operand(sizes), outputs=len(sizes), axis=axis_of(x, axis))
     return pieces if isinstance(pieces, tuple) else (pieces,)
 
 
@@ -468,10 +454,9 @@ def pad(
         raise GraphError(f"the mode is constant, edge, reflect or wrap, not {mode!r}")
     fill = [constant(value, x.dtype)] if mode == "constant" else []
     if isinstance(before, Variable) or isinstance(after, Variable):
-        return apply(
-            "Pad", x, concat([shape_operand(w)[0] for w in (before, after)]), *fill, mode=mode
-        )
-    widths = shape_operand([*before, *after])[0]
+        widths = settled_numbers(concat([shape_operand(w) for w in (before, after)]))
+    else:
+        widths = shape_operand([*before, *after])
     if widths.value is None:
         return apply("Pad", x, widths, *fill, mode=mode)
     array: Any = widths.value
@@ -549,32 +534,44 @@ def flatten(x: Operand, axis: int = 1) -> Variable:
 
 
 @op
-def arange(limit: Operand) -> Variable:
-    """Integers 0 … limit-1, int64; the limit is an integer or an integer Variable.
+def arange(
+    start: Operand | None = None, limit: Operand | None = None, step: Operand = 1
+) -> Variable:
+    """Integers start, start + step, … before the limit, int64; of one number it is the limit.
 
     Args:
-        limit: an integer, or an int64 Variable of one element.
+        start: an integer, or an integer Variable of one element; 0 if it is left out.
+        limit: the same.
+        step: the same, not 0.
 
     Returns:
-        Int64 [limit].
+        Int64 [n].
 
     Raises:
-        DTypeError: the limit is no integer.
-        ShapeError: the limit has several elements.
+        DTypeError: an argument is no integer.
+        ShapeError: an argument has several elements.
+        TypeError: there is no limit.
+        ValueError: the step is 0.
     """
-    limit = limit if isinstance(limit, Variable) else whole(limit)
-    if limit.dtype.kind not in "iu":
-        raise DTypeError(f"the limit is an integer, not {describe(limit)}")
-    if limit.rank > 1 or limit.dims not in ((), (1,)):
-        raise ShapeError(f"the limit is one number, not {describe(limit)}")
-    if limit.value is not None:
-        return constant(np.arange(int(limit.value.reshape(())), dtype=np.int64))
-    limit = cast(squeeze(limit, 0) if limit.rank else limit, np.int64)
-    return apply("Range", np.int64(0), limit, np.int64(1))
+    if limit is None:
+        start, limit = 0, start
+    if limit is None:
+        raise TypeError("arange: the limit is missing")
+    numbers = (
+        whole_number(0 if start is None else start, "the start"),
+        whole_number(limit, "the limit"),
+        whole_number(step, "the step"),
+    )
+    known: list[Any] = [None if n.value is None else int(n.value.item()) for n in numbers]
+    if known[2] == 0:
+        raise ValueError("arange: the step is not 0")
+    if None not in known:
+        return constant(np.arange(*known, dtype=np.int64))
+    return apply("Range", *numbers)
 
 
 def _at_least_one(values):
-    values = shape_operand(values)[0]
+    values = shape_operand(values)
     if values.rank:
         return values
     return reshape(values, [1]) if values.value is None else constant(values.value.reshape(1))

@@ -13,13 +13,14 @@ from ... import ops
 from ...graph.errors import DTypeError, GraphError
 from ...graph.formulas import formulas
 from ...graph.inference import OPSET
-from ...graph.node import Node, ancestors, apply
+from ...graph.node import Node, apply
 from ...graph.rewrite import rewrite
 from ...graph.site import site_text
 from ...graph.variable import Inputs, Variable, constant, describe
 from ..passes.context import Context
 from ..passes.identities import without_identities
 from . import double, images, matrices, spectra, windows
+from .halves import all_nodes
 from .kernels import Types, accepted, is_function, lacking
 from .wider import in_wider
 
@@ -39,7 +40,7 @@ def without_bodies(targets: Sequence[Variable], opset: int | None) -> list[Varia
     anything else. The opset is that of the newest operator if None. Halves are normalized in
     float32, the only type in which ONNX's body of MeanVarianceNormalization is one.
     """
-    nodes = list(_all_nodes(targets))
+    nodes = list(all_nodes(targets))
     dtypes = {y.dtype for node in nodes for y in node.outputs}
     if dtypes <= {np.dtype(t) for t in (np.float32, np.int32, np.int64, np.bool_)}:
         return list(targets)
@@ -68,7 +69,7 @@ def with_kernels(targets: Sequence[Variable], context: Context) -> list[Variable
 
 def _replaced(targets: Sequence[Variable], form: _Form) -> list[Variable]:
     """The targets with operators without kernels in another form, if there is one."""
-    nodes = list(_all_nodes(targets))
+    nodes = list(all_nodes(targets))
     opset = max([node.opset for node in nodes], default=OPSET)
     op_types = {node.op_type for node in nodes if lacking(node, opset)}
     if not op_types:
@@ -82,14 +83,6 @@ def _replaced(targets: Sequence[Variable], form: _Form) -> list[Variable]:
     replaced = without_identities(rewrite(targets, rule, only=op_types))
     # what a formula is made of may lack kernels itself
     return replaced if replaced == list(targets) else _replaced(replaced, form)
-
-
-def _all_nodes(targets):
-    """The nodes behind targets, bodies included."""
-    for node in ancestors(targets):
-        yield node
-        for block in node.blocks.values():
-            yield from _all_nodes(block.outputs)
 
 
 def _as_announced(node, outputs):

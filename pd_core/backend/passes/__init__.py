@@ -6,7 +6,7 @@ walk. `context` is a `context.Context`. `program.build` runs ALWAYS, then EXPORT
 backend adds the passes of its device.
 """
 
-from ..dtypes import by_formulas, with_kernels
+from ..dtypes import by_formulas, with_halves_rounded, with_kernels
 from . import cuda, nan, portable
 from .affine import channel_affine
 from .attention import attention
@@ -183,6 +183,7 @@ CPU = (
         }
     ),
     scans_if_any,
+    with_halves_rounded,
     with_kernels,
 )
 CUDA = (each_node({"ConvTranspose": cuda.conv_transpose}), scans_if_any)

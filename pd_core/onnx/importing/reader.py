@@ -18,6 +18,7 @@ from onnx import (
 from ...graph.errors import DamagedModel, GraphError, ModelError, ShapeError
 from ...graph.inference import CEILING, versions_of
 from ...graph.node import apply, latest_serial, retyped
+from ...graph.size_entries import entries_of, settled_numbers
 from ...graph.variable import Dim, Variable, fresh_dim, is_open, open_dim
 from . import control, modes, quantized, sequences
 from .broadcasting import MeetingSizes
@@ -28,7 +29,7 @@ from .fused import refusal
 from .loading import MALFORMED, STANDARD, checked_opsets, first_line
 from .low_bits import MICROSOFT
 from .protocol import UnfitSizes, Value
-from .sizes import FOLD_LIMIT, Sizes, folded, reshaped
+from .sizes import FOLD_LIMIT, folded, reshaped
 from .text import LABELS, Text, on_labels, on_text, stored_value, text_of
 from .versions import Operator, adapted, attribute_value, stored
 
@@ -52,7 +53,6 @@ class File:
     callers     functions whose bodies are being read, outermost first
     count       operators read so far
     opened      sizes that may turn out to be 1, by the size that inference gave
-    sizes       entries of vectors of sizes
     meeting     which sizes of inputs may be 1
     operands    replaces the inputs of nodes of the outermost graph
     """
@@ -67,7 +67,6 @@ class File:
     callers: tuple[tuple[str, str], ...] = ()
     count: int = 0
     opened: dict[str, str] = field(default_factory=dict)
-    sizes: Sizes = field(default_factory=Sizes)
     meeting: MeetingSizes = field(default_factory=MeetingSizes)
     operands: Operands | None = None
 
@@ -228,21 +227,19 @@ class Reader:
             modes.switched(op, self.file.training, self.file.statistics, self.inside)
             or quantized.fake_quantized(op)
             or folded(op, self.file.fold_limit)
-            or self.file.sizes.settled(op)
             or self._added(op)
         )
 
     def _added(self, op):
         if not versions_of(op.op_type, len(op.inputs), frozenset(op.attributes)):
             return self._expanded(op)
-        target = self.file.sizes.of(op.inputs[1]) if op.op_type == "Expand" else None
+        target = entries_of(op.inputs[1]) if op.op_type == "Expand" else None
         op = self.file.meeting.with_open_operands(op, target)
         found = reshaped(op, self.file.freed) if op.op_type == "Reshape" else None
-        found = found or _applied(op, self.file.sizes.dims(op))
+        found = found or _applied(op)
         found = retyped(found, [[self._opened(d) for d in y.dims] for y in found])
-        self.file.sizes.note(op, found)
         self.file.meeting.note(op, found)
-        return found
+        return [settled_numbers(y) for y in found]
 
     def _opened(self, d):
         """Replace a size that is not one of the inputs' by one that may turn out to be 1."""
@@ -300,12 +297,12 @@ def _built_since(value, serial):
     return value.node is not None and value.node.serial > serial
 
 
-def _applied(op, known):
+def _applied(op):
     """Add the node of an operator; return its outputs, with the dims that the file declares."""
     try:
-        found = _node(op, known)
+        found = _node(op, None)
     except ShapeError:
-        if known is not None or op.declared is None:
+        if op.declared is None:
             raise
         found = _node(op, tuple(fresh_dim() if d is None else d for d in op.declared))
     found = list(found) if isinstance(found, tuple) else [found]

@@ -16,6 +16,7 @@ ATTRIBUTES = {
 }
 NOT_ITS_OWN = {
     "content",
+    "entries",
     "type_key",
     "state_key",
     "attached",

@@ -1,0 +1,85 @@
+"""Rounding of float16 where a result depends on it.
+
+ONNX Runtime's CPU has few kernels for float16. It inserts casts to float32 around the others, and
+removes those between two of them: what is in between keeps the digits of float32. Where a sum or a
+product goes on from there, its result is only closer to the exact one. A comparison, an index of
+the largest element or a rounding tells the difference: the largest element is none of the elements
+then, and what has overflowed is finite. These read float16 numbers. ONNX Runtime keeps a cast to
+float16 only where the casts on both sides of it are of the program, so that all operators from the
+one that computes a number to the one that reads it are computed in float32 with casts.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from ...graph.inference import OPSET
+from ...graph.node import Node, ancestors
+from ...graph.rewrite import rewrite
+from ...graph.variable import Variable
+from ..passes.context import Context
+from .kernels import takes, types_of
+from .wider import MOVING, in_wider
+
+_HALF = np.dtype(np.float16)
+_MOVING = MOVING - {"Equal", "Size", "OneHot"}
+# Operators whose results change with the last digit of an operand
+_EXACT = frozenset(
+    {
+        *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"),
+        *("ArgMax", "ArgMin", "TopK", "Unique", "Hardmax", "NonZero"),
+        *("Floor", "Ceil", "Round", "Sign", "Mod", "IsInf", "IsNaN", "Cast"),
+    }
+)
+
+
+def with_halves_rounded(targets: Sequence[Variable], context: Context) -> list[Variable]:
+    """Return the targets with float16 numbers that are rounded where operators tell it."""
+    nodes = list(all_nodes(targets))
+    chosen = _explicit(nodes)
+    if not chosen:
+        return list(targets)
+    opset = max([node.opset for node in nodes], default=OPSET)
+
+    def rule(node, inputs):
+        if node not in chosen or node.op_type == "Cast":
+            return None  # a cast of the program is kept as it is
+        types = {name: dtype for name, dtype in types_of(node, opset).items() if dtype == _HALF}
+        wide = types_of(node, opset) | dict.fromkeys(types, np.dtype(np.float32))
+        return in_wider(node, inputs, opset, types) if takes(node.op_type, opset, wide) else None
+
+    return rewrite(targets, rule, only={node.op_type for node in chosen})
+
+
+def _explicit(nodes: Iterable[Node]) -> set[Node]:
+    """The operators that compute a float16 number which one of _EXACT reads, up to that one.
+
+    The nodes are in order. What only moves numbers that are stored in float16 is none of them.
+    """
+    computed: set[Variable] = set()
+    chosen: set[Node] = set()
+    waiting: list[Node] = []
+    for node in nodes:
+        if node.domain or node.blocks:
+            continue
+        reads = not computed.isdisjoint(node.inputs)
+        if reads or node.op_type not in _MOVING:
+            computed.update([y for y in node.outputs if y.dtype == _HALF and node.inputs])
+        if reads and node.op_type in _EXACT:
+            chosen.add(node)
+            waiting.append(node)
+    while waiting:
+        for x in waiting.pop().inputs:
+            if x in computed and x.node not in chosen:
+                chosen.add(x.node)
+                if x.node.op_type in _MOVING:
+                    waiting.append(x.node)
+    return chosen
+
+
+def all_nodes(targets: Iterable[Variable]) -> Iterator[Node]:
+    """Yield the nodes behind targets, bodies included."""
+    for node in ancestors(targets):
+        yield node
+        for block in node.blocks.values():
+            yield from all_nodes(block.outputs)
