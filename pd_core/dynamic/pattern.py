@@ -76,6 +76,7 @@ class Pattern:
         self.key, self.flows, self.sizes = trace.key, trace.flows, trace.sizes
         # the name, the compiler and a reference to the plan of the last evaluation
         self.plan: tuple[Any, Any, Any] | None = None
+        self.step: Any = None  # an `update.Again`, of the last step that `minimize` has taken
         self.fetches_gradients = False  # whether somebody reads those of a step: see `Unread`
         self.group: Any = None  # a reference to that of the parameters
         nodes: list[Any] = trace.order[::-1]  # type: ignore[assignment]
@@ -120,6 +121,14 @@ class Pattern:
         self.owns = [None if source else numbers[place] for place, source in self.leaves]
         self.chain = self._chain(nodes, places)
         trace.places = places
+
+    @property
+    def plan_of_last(self) -> tuple[Any, Any, Any]:
+        """Name, compiler and plan of the last evaluation; three times None if there is none."""
+        if self.plan is None:
+            return None, None, None
+        name, compiler, plan = self.plan
+        return name, compiler, plan()
 
     def _chain(self, nodes: Sequence[Any], places: dict[Any, int]) -> list[_Link] | None:
         """The calls of a chain: each reads the next, once, and no other; None if it is none.
@@ -311,8 +320,7 @@ class Patterns:
         for pattern in known or ():
             matched = pattern.match(targets[0], state)
             if matched is not None:
-                if self._credit[key] < _MOST_CREDIT:
-                    self._credit[key] += 1
+                self.met(key)
                 return matched
         trace = Trace(targets, state, through)
         credit = self._credit.get(key, _CREDIT)
@@ -321,6 +329,16 @@ class Patterns:
             pattern = trace.pattern = Pattern(trace)
             self._patterns[key] = [pattern, *(known or ())][:_MOST]
         return trace
+
+
+    def ending(self, key: tuple[bool, int]) -> Sequence[Pattern]:
+        """Return the patterns whose target is of an operator: (through, its kind)."""
+        return self._patterns.get(key) or ()
+
+    def met(self, key: tuple[bool, int]) -> None:
+        """Note that one of the patterns was met again."""
+        if self._credit[key] < _MOST_CREDIT:
+            self._credit[key] += 1
 
 
 class Matched(Trace):

@@ -16,7 +16,8 @@ from ..graph.variable import Variable
 from ..run.compiler import Compiler
 from ..run.failures import located
 from ..run.fusion import asked
-from ..run.index_errors import explained, is_index_error
+from ..run.index_errors import explained as index_explained
+from ..run.index_errors import is_index_error
 from ..run.observer import Observer
 from ..run.programs import Source
 from ..run.request import Request
@@ -86,7 +87,7 @@ class Plans:
         try:
             return plan, plan.run(session, trace)
         except BackendError as error:
-            raise self._explained(error, session, plan, trace, make) from error.__cause__
+            raise self.explained(error, session, plan, trace, make) from error.__cause__
 
     def _observed(
         self,
@@ -109,17 +110,17 @@ class Plans:
             try:
                 request.results = plan.run(session, trace)
             except BackendError as error:
-                raise self._explained(error, session, plan, trace, make) from error.__cause__
+                raise self.explained(error, session, plan, trace, make) from error.__cause__
             return plan, request.results
 
-    def _explained(
+    def explained(
         self, error: BackendError, session: Session, plan: Plan, trace: Trace, make: Make | None
     ) -> BackendError:
-        """The error of a plan that did not run: with its line, or the index that is outside."""
+        """Return the error of a plan that did not run: with its line, or the index outside."""
         if not plan.knows_lines and error.place is not None:
             error = self._located(error, session, trace, make)
         if is_index_error(error):
-            error = explained(error, trace.nodes, partial(_computed, session))
+            error = index_explained(error, trace.nodes, partial(_computed, session))
         return error
 
     def _plan(self, compiler: Compiler, name: tuple, trace: Trace, make: Make | None) -> Plan:

@@ -327,6 +327,23 @@ class State:
         return kept
 
 
+    def finish_again(
+        self, trace: Any, plan: Plan, values: Sequence[Any], is_ended: Sequence[bool]
+    ) -> None:
+        """`finish` for a `Matched`, of which nothing is assigned and no graph has ended before."""
+        for v, value, ends in zip(trace.fetches, values, is_ended, strict=True):
+            attributes = v.__dict__
+            attributes["eager_value"] = value
+            if ends:
+                attributes["node"], attributes["tracked"] = None, False
+                attributes["history"] = History(True, v.history.parameters)
+            elif not v.tracked:
+                attributes["node"] = None
+        trace.order = trace.values = trace.fetches = ()
+        del v, value
+        self.after_update(plan.updated)
+
+
 def state_of(session: Session) -> State:
     """Return the recorded part of a session."""
     store = session.store

@@ -1,14 +1,14 @@
 """Steps of optimizers on recorded graphs."""
 
-from collections.abc import Container, Sequence
-from functools import reduce
+from collections.abc import Container, Iterable, Sequence
+from functools import partial, reduce
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
 from ..gradients.locations import gradient_of
-from ..graph.errors import GraphError
+from ..graph.errors import BackendError, GraphError
 from ..graph.recording import not_recording
 from ..graph.roles import History, TrainingOptions
 from ..graph.update import Update
@@ -17,11 +17,13 @@ from ..optimizers.cached import CachedTracing, cached_tracing
 from ..optimizers.loss_scaling import LossScaler
 from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
 from ..run.exchange import exchanges
+from ..run.fusion import asked
 from ..run.request import Request
 from .backward import BackwardPass, backward, check_tracked
 from .gradient import Gradient, as_host
 from .plan import Targets
 from .plans import Of
+from .recorded_call import RecordedCall
 from .state import State
 from .trace import Trace, label
 
@@ -40,6 +42,9 @@ def minimize(
         if not isinstance(v, Variable) or not v.is_persistent:
             raise GraphError(f"minimize: var_list takes parameters, not {v!r}")
     with state.session.lock:
+        if retain_graph is False and var_list is None and len(costs) == 1:
+            if taken_again(state, optimizer, costs[0]):
+                return
         if isinstance(optimizer, LossScaler):
             state.settle()
             _scaled_step(state, optimizer, costs, var_list, retain_graph)
@@ -149,7 +154,7 @@ def _fused_backward(
         indices = tuple([(step.owners.index(w), *_own(w)) for w in chosen])
         settings = cached.settings()
         name = (*step.name, ref(cached.optimizer), settings, indices, fetched)
-        known = _Step(name, settings, *_trained(chosen))
+        known = _Step(name, settings, list(map(ref, chosen)), _trained(step.parameters))
         step.trace.note(key, known)
 
     def make(of: Of) -> Targets:
@@ -236,52 +241,111 @@ def _fused_step(
     if step is None or not step.holds(cached):
         step = _new_step(cached, trace, costs, var_list, retain_graph)
         trace.note(key, step)
-
-    def make(of: Of) -> Targets:
-        reads = _reads(trace, trace.differentiated())
-        parameters = [w() for w in step.parameters]
-        wrt = [of(v) for w in parameters for v in reads[w]]
-        parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
-        gradients = [(w, _sum(w, [next(parts) for _ in reads[w]])) for w in parameters]
-        update = cached.update([(w, g) for w, g in gradients if g is not None])
-        changes = [(a.variable, a.value) for a in update.assignments]
-        assigned = [(v, of(x)) for v, x in trace.updates]
-        return [of(v) for v in trace.fetches], [*assigned, *changes], None, update
-
+    make = partial(_targets, trace, costs, step, cached)
     elsewhere = [ref(w) for w in trace.read_elsewhere]
     plan, values = state.evaluate(
         step.name, trace, make, before=lambda plan: state.before_plan(plan, elsewhere)
     )
     ended = {trace.fetches[k] for k in step.ended}
+    pattern = trace.pattern
     # no read is held here: one that is in use after the step keeps the value before it
     state.finish(trace, plan, values, ended)
+    if pattern is not None and var_list is None and len(costs) == 1 and not retain_graph:
+        pattern.step = Again(ref(cached.optimizer), ref(cached), step)
+
+
+def _targets(
+    trace: Trace, costs: Sequence[Variable], step: "_Step", cached: CachedTracing, of: Of
+) -> Targets:
+    """The targets of a step, where a Variable of the trace is `of(it)`."""
+    reads = _reads(trace, trace.differentiated())
+    parameters = [w() for w in step.parameters]
+    wrt = [of(v) for w in parameters for v in reads[w]]
+    parts = iter(gradients_by_rows([of(c) for c in costs], wrt))
+    gradients = [(w, _sum(w, [next(parts) for _ in reads[w]])) for w in parameters]
+    update = cached.update([(w, g) for w, g in gradients if g is not None])
+    changes = [(a.variable, a.value) for a in update.assignments]
+    assigned = [(v, of(x)) for v, x in trace.updates]
+    return [of(v) for v in trace.fetches], [*assigned, *changes], None, update
+
+
+class Again(NamedTuple):
+    """What the last step of a pattern was, for the next that is like it."""
+
+    optimizer: Any  # a reference
+    cached: Any  # a reference
+    step: "_Step"
+
+
+def taken_again(state: State, optimizer: Any, cost: Variable) -> bool:
+    """Take a step of one cost as `_fused_step` does, if it is like the last one of its pattern.
+
+    Return whether it was. Nothing is looked for, but all that decides about a step is compared.
+    """
+    node = cost.__dict__.get("node")
+    if type(node) is not RecordedCall or state.pending or state.waiting is not None:
+        return False
+    if cost.history.parameters is not None:  # of `backward`, whose gradients are taken
+        return False
+    session = state.session
+    for pattern in state.patterns.ending((True, node.template.kind)):
+        again = pattern.step
+        if again is None or again.optimizer() is not optimizer:
+            continue
+        cached, name, compiler, plan = again.cached(), *pattern.plan_of_last
+        if plan is None or cached is None or name is not again.step.name:
+            continue
+        if not again.step.holds(cached) or session.observers.sees_recorded(session):
+            return False
+        compilers = session.compilers
+        if compiler is not (compilers.usual if asked.get() is None else compilers.current):
+            return False
+        trace = pattern.match(cost, state)
+        if trace is None:
+            continue
+        del node
+        state.patterns.met((True, pattern.templates[0].kind))
+        if state.unread:
+            state.compute_unread(plan.updated)
+        try:
+            values = plan.run(session, trace)
+        except BackendError as error:
+            make = partial(_targets, trace, [cost], again.step, cached)
+            raise state.plans.explained(error, session, plan, trace, make) from error.__cause__
+        state.finish_again(trace, plan, values, again.step.is_ended)
+        return True
+    return False
 
 
 class _Step(NamedTuple):
     """What a step with certain traces and one optimizer is: see `_fused_step`.
 
-    `ended` are the indices of the fetches behind which the graph ends.
+    `parameters` are those that it trains, and `found` those that gradients flow to, which may be
+    frozen: references, with how they are trained. `ended` are the indices of the fetches behind
+    which the graph ends, `is_ended` of each fetch whether it is one.
     """
 
     name: tuple
     settings: tuple
-    parameters: Sequence[Any]  # references
-    options: Sequence[TrainingOptions]  # how these are trained
+    parameters: Sequence[Any]
+    found: Sequence[tuple[Any, TrainingOptions, bool]]
     ended: Sequence[int] = ()
+    is_ended: Sequence[bool] = ()
 
     def holds(self, cached: CachedTracing) -> bool:
         """Return whether the settings of the optimizer and of the parameters are the same."""
         if cached.settings() is not self.settings:
             return False
-        for w, options in zip(self.parameters, self.options, strict=True):  # in each step
-            if w().options is not options:
+        for reference, options, trainable in self.found:  # in each step
+            w = reference()
+            if w is None or w.options is not options or w.trainable is not trainable:
                 return False
         return True
 
 
-def _trained(parameters: Sequence[Variable]) -> tuple[list[Any], list[TrainingOptions]]:
-    """References to parameters, and how they are trained."""
-    return list(map(ref, parameters)), [w.options for w in parameters]
+def _trained(found: Iterable[Variable]) -> list[tuple[Any, TrainingOptions, bool]]:
+    """References to parameters, with how they are trained."""
+    return [(ref(w), w.options, w.trainable) for w in dict.fromkeys(found)]
 
 
 def _new_step(
@@ -303,18 +367,25 @@ def _new_step(
     numbers = tuple([(_own(w), *[trace.number(v) for v in reads[w]]) for w in parameters])
     settings = cached.settings()
     name = ("minimize", ref(cached.optimizer), settings, len(costs), trace.flows, numbers)
-    ended = [k for k, v in enumerate(trace.fetches) if v in reached and not retain_graph]
-    return _Step(name, settings, *_trained(parameters), ended)
+    is_ended = [v in reached and not retain_graph for v in trace.fetches]
+    ended = [k for k, end in enumerate(is_ended) if end]
+    found = _trained(_reads(trace, reached, frozen=True))
+    return _Step(name, settings, list(map(ref, parameters)), found, ended, is_ended)
 
 
-def _reads(trace: Trace, reached: Container[Variable]) -> dict[Variable, list[Variable]]:
-    """The reads of each parameter that gradients flow to: at this value, or at earlier ones."""
+def _reads(
+    trace: Trace, reached: Container[Variable], frozen: bool = False
+) -> dict[Variable, list[Variable]]:
+    """The reads of each parameter that gradients flow to: at this value, or at earlier ones.
+
+    With `frozen` those of parameters that were frozen since, too.
+    """
     reads: dict[Variable, list[Variable]] = {}
     earlier = {
         v: v.source for v in trace.leaves if v.eager_value is not None and v.source is not None
     }
     for v, w in (trace.reads | earlier).items():
-        if v in reached and w.is_persistent and w.trainable:
+        if v in reached and w.is_persistent and (w.trainable or frozen):
             reads.setdefault(w, []).append(v)
     return reads
 
