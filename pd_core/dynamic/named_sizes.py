@@ -21,12 +21,12 @@ _LIMIT = 1 << 14
 _SHAPES = 1 << 8  # of a line
 
 
-def leaf_type(site: Site | None, array: np.ndarray) -> Mapping[str, Any]:
+def leaf_type(site: Site | None, shape: tuple[int, ...], dtype: np.dtype) -> Mapping[str, Any]:
     """Return the attributes of a leaf that tell its type, for all leaves like it.
 
     Its sizes are names for the first axis and for those that differ at this line.
     """
-    shape, number = array.shape, array.dtype.num
+    number = dtype.num
     key = site, number, len(shape)
     sizes = _sizes.get(key)
     if sizes is None:
@@ -48,7 +48,7 @@ def leaf_type(site: Site | None, array: np.ndarray) -> Mapping[str, Any]:
                 for axis, (n, fixed) in enumerate(zip(shape, constant, strict=True))
             ]
         )
-        attributes = known[shape] = {"dims": dims, "dtype": array.dtype, "name": "value"}
+        attributes = known[shape] = {"dims": dims, "dtype": dtype, "name": "value"}
         attributes["type_key"] = number, dims
     return attributes
 

@@ -1,7 +1,7 @@
 """The recorder: what ops get while values are at hand."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.arrays import as_array
 from ..graph.errors import NotComputed
-from ..graph.names import current_namespace
+from ..graph.names import current_namespace, open_prefixes
 from ..graph.nested import variables_in
 from ..graph.node import Node, location_in_force, refined, typed
 from ..graph.owned import Owned
@@ -27,7 +27,7 @@ from .recorded_node import Form, RecordedNode, form, type_key
 from .repeats import find_repeat, note_repeat
 from .state import State, state_of
 from .templates import Template, find, key_of, known, remember
-from .update import minimize
+from .update import minimize, minimize_again
 
 _MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
 _CONSTANTS = 4  # values of a number that are constants; with more at one line it becomes a leaf
@@ -38,6 +38,27 @@ _values: dict[tuple, dict[tuple, None]] = {}  # by line, and line in the op: con
 _changing: set[Any] = set()  # lines where a number changes
 _forms: dict[tuple | None, Form] = {}  # by operator and types of inputs
 _LIMIT = 1 << 14
+_DOUBLE, _SINGLE = np.dtype(np.float64).num, np.dtype(np.float32)
+_new = object.__new__
+
+
+def _literal_type(array: np.ndarray, site: Site | None) -> Mapping[str, Any] | None:
+    """The attributes of the leaf of an array at a line; None for one that is not of numbers."""
+    dtype = array.dtype
+    if dtype.kind not in "fiub":
+        return None
+    return leaf_type(site, array.shape, _SINGLE if dtype.num == _DOUBLE else dtype)
+
+
+def _literal(array: np.ndarray, found: Mapping[str, Any]) -> Variable:
+    """The leaf of an array of numbers, which is copied, with attributes that were found."""
+    leaf = _new(Variable)
+    attributes = leaf.__dict__
+    attributes |= found
+    wide = array.dtype.num == _DOUBLE
+    attributes["eager_value"] = as_array(array, _SINGLE) if wide else array.copy()
+    attributes["literal"] = True
+    return leaf
 
 
 def _called(function: Callable, args: Sequence, kwargs: dict) -> Any:
@@ -115,28 +136,56 @@ class Recorder:
             return function(*args, **kwargs)
         return self._replayed(template, variables)
 
-    def again(
-        self, function: Callable, args: tuple[Variable], site: Site | None
-    ) -> Variable | None:
-        """Return the result of an op of a recorded result, as of an equal call before.
+    def again(self, function: Callable, args: tuple, site: Site | None) -> Variable | None:
+        """Return the result of an op, as of an equal call before.
 
         None if there was no such call, or if this one needs more than to be recorded. Most ops of
-        a step go this way, past what `call` and those before it do for arrays and errors.
+        a step go this way, past what `call` and those before it do for lists and errors. The key is
+        that of `templates.key_of`.
         """
-        (x,) = args
-        if type(x) is not RecordedVariable or location_in_force() is not None:
-            return None
-        template = known((function, mode(), x.__dict__["type_key"], x.literal))
         site = site or self.line or user_site(2)
-        if template is None or not template.is_single or (_changing and site in _changing):
+        if location_in_force() is not None or (_changing and site in _changing):
             return None
-        namespace = current_namespace()
-        call = RecordedCall(template, args, not self.gradients, (namespace, site))
+        key: list[Any] = [function, mode()]
+        inputs: list[Any] = []
+        types = None  # of arrays, by their places
+        for a in args:
+            kind = type(a)
+            if kind is RecordedVariable:
+                key += a.__dict__["type_key"], False
+            elif kind is float or kind is int:
+                key += kind, a if a else repr(a)
+                continue
+            elif kind is np.ndarray:
+                found = _literal_type(a, site)
+                if found is None:
+                    return None
+                types = types or {}
+                types[len(inputs)] = found
+                key += found["type_key"], True
+                inputs.append(a)
+                continue
+            elif kind is Variable and a.initial is None and a.value is None:
+                key += a.__dict__.get("type_key") or type_key(a), a.literal
+            else:
+                return None
+            for k, b in enumerate(inputs):
+                if b is a:
+                    key.append(k)
+            inputs.append(a)
+        template = known(tuple(key))
+        if template is None or not template.is_single:
+            return None
+        if types:
+            for k, found in types.items():
+                inputs[k] = _literal(inputs[k], found)
+        namespace, variables = open_prefixes()[-1], tuple(inputs)
+        call = RecordedCall(template, variables, not self.gradients, (namespace, site))
         result = call.result(template.outputs[0])
         if call.serial - call.first > _WAITING:
             return None
         if self.watched is not None:
-            self.watched.append((template, args, result, namespace))
+            self.watched.append((template, variables, result, namespace))
         return result
 
     def _replayed(self, template: Template, variables: Sequence[Variable]) -> Any:
@@ -203,14 +252,13 @@ class Recorder:
             return None
         x, site = inputs[0], self.line or user_site(3)
         if type(x) is np.ndarray:
-            self.site = site
-            x = self._argument(x)
-            self.site = None
+            x = self._array(x, site)
         found = find_repeat(layer, x)
         if found is None or (_changing and site in _changing):
             return None
         template, wiring = found
-        variables, prefix = self.state.inputs(wiring, x), layer.__dict__["_prefix"]
+        prefix = layer.__dict__["_prefix"]
+        variables = self.state.inputs(wiring, x)
         result, call = template.replay(variables, not self.gradients, (prefix, site))
         if call.serial - call.first > _WAITING:
             self._bound(call)
@@ -232,14 +280,21 @@ class Recorder:
 
     def _argument(self, a: Any) -> Any:
         if type(a) is np.ndarray:
-            leaf = self.leaf(a)
-            leaf.__dict__["literal"] = True
-            return leaf
+            return self._array(a, self.site or user_site())
         if type(a) is Placeholder:
             return a.filled(self)
         if type(a) in (list, tuple) and any(type(b) in (np.ndarray, Placeholder) for b in a):
             return type(a)([self._argument(b) for b in a])
         return a
+
+    def _array(self, array: np.ndarray, site: Site | None) -> Variable:
+        """The leaf of an array among the arguments of an op at a line."""
+        found = _literal_type(array, site)
+        if found is not None:
+            return _literal(array, found)
+        leaf = self.leaf(array)
+        leaf.__dict__["literal"] = True
+        return leaf
 
     def leaf(self, value: ArrayLike, dtype: DTypeLike | None = None, copy: bool = True) -> Variable:
         """Return a Variable with a value of its own.
@@ -258,7 +313,7 @@ class Recorder:
             array = np.array(array, order="C")
         leaf = Variable.__new__(Variable)
         attributes = leaf.__dict__
-        attributes |= leaf_type(self.site or user_site(), array)
+        attributes |= leaf_type(self.site or user_site(), array.shape, array.dtype)
         attributes["eager_value"] = array
         return leaf
 
@@ -445,6 +500,10 @@ class Recorder:
     def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
         """Note the values that persistent variables take once the node is computed."""
         self.state.assign(node, effects)
+
+    def minimize_again(self, optimizer: Any, cost: Any) -> bool:
+        """Take a step of an optimizer if it is like one before, and return whether it is."""
+        return minimize_again(self.state, optimizer, cost)
 
     def minimize(self, optimizer: Any, costs: list, var_list: Any, retain_graph: bool) -> None:
         """Take a step of an optimizer."""

@@ -19,11 +19,12 @@ from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
 from ..run.exchange import exchanges
 from ..run.fusion import asked
 from ..run.request import Request
+from ..run.session import Session
 from .backward import BackwardPass, backward, check_tracked
 from .gradient import Gradient, as_host
 from .plan import Targets
 from .plans import Of
-from .recorded_call import RecordedCall
+from .recorded_call import RecordedCall, RecordedVariable
 from .state import State
 from .trace import Trace, label
 
@@ -42,9 +43,6 @@ def minimize(
         if not isinstance(v, Variable) or not v.is_persistent:
             raise GraphError(f"minimize: var_list takes parameters, not {v!r}")
     with state.session.lock:
-        if retain_graph is False and var_list is None and len(costs) == 1:
-            if taken_again(state, optimizer, costs[0]):
-                return
         if isinstance(optimizer, LossScaler):
             state.settle()
             _scaled_step(state, optimizer, costs, var_list, retain_graph)
@@ -277,18 +275,30 @@ class Again(NamedTuple):
     step: "_Step"
 
 
-def taken_again(state: State, optimizer: Any, cost: Variable) -> bool:
-    """Take a step of one cost as `_fused_step` does, if it is like the last one of its pattern.
+def minimize_again(state: State, optimizer: Any, cost: Any) -> bool:
+    """Take a step of one cost if it is like the last one of its pattern; return whether it is.
 
-    Return whether it was. Nothing is looked for, but all that decides about a step is compared.
+    Nothing is looked for then, but all that decides about a step is compared.
     """
-    node = cost.__dict__.get("node")
-    if type(node) is not RecordedCall or state.pending or state.waiting is not None:
-        return False
-    if cost.history.parameters is not None:  # of `backward`, whose gradients are taken
+    if type(cost) is not RecordedVariable:
         return False
     session = state.session
-    for pattern in state.patterns.ending((True, node.template.kind)):
+    with session.lock:
+        return _taken_again(state, session, optimizer, cost)
+
+
+def _taken_again(state: State, session: Session, optimizer: Any, cost: Variable) -> bool:
+    """Take a step as `_fused_step` does.
+
+    No node is held here: a read that it has counts as one in use.
+    """
+    attributes = cost.__dict__
+    if type(attributes["node"]) is not RecordedCall or state.pending or state.waiting is not None:
+        return False
+    if "history" in attributes:  # of `backward`, whose gradients are taken
+        return False
+    key = True, attributes["node"].template.kind
+    for pattern in state.patterns.ending(key):
         again = pattern.step
         if again is None or again.optimizer() is not optimizer:
             continue
@@ -303,8 +313,7 @@ def taken_again(state: State, optimizer: Any, cost: Variable) -> bool:
         trace = pattern.match(cost, state)
         if trace is None:
             continue
-        del node
-        state.patterns.met((True, pattern.templates[0].kind))
+        state.patterns.met(key)
         if state.unread:
             state.compute_unread(plan.updated)
         try:

@@ -243,9 +243,7 @@ def close_prefix() -> None:
     _open.set(_open.get()[:-1])
 
 
-def open_prefixes() -> tuple[str, ...]:
-    """Return the prefixes in force, outermost first."""
-    return _open.get()
+open_prefixes = _open.get  # the prefixes in force, outermost first
 
 
 def current_namespace() -> str:

@@ -35,7 +35,7 @@ def op(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
             file = frame.f_code.co_filename
             site = None if is_internal[file] else (file, frame.f_lineno)
             if not recording.inside:
-                result = None if kwargs or len(args) != 1 else recording.again(function, args, site)
+                result = None if kwargs else recording.again(function, args, site)
                 if result is None:
                     result = _recorded(function, recording, site, args, kwargs)
                 if recording.immediate:

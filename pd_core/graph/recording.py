@@ -79,6 +79,9 @@ class Recorder(Protocol):
     def assign(self, node: Any, effects: Sequence) -> None:
         """Note the values that persistent variables take once the node is computed."""
 
+    def minimize_again(self, optimizer: Any, cost: Any) -> bool:
+        """Take a step of an optimizer if it is like one before, and return whether it is."""
+
     def minimize(self, optimizer: Any, costs: list, var_list: Any, retain_graph: bool) -> None:
         """Take a step of an optimizer."""
 

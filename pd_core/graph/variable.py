@@ -341,6 +341,9 @@ class Variable(Operators, Methods):
 
     def _scalar(self, what: str) -> np.ndarray:
         """The one element, as an array."""
+        value = self.__dict__.get("eager_value")
+        if type(value) is np.ndarray and value.size == 1:
+            return value.reshape(())
         if not self.has_value:
             raise TypeError(
                 f"{self.name}: {describe(self)} has no {what} while the graph is built; compare "

@@ -18,9 +18,8 @@ SEGMENTS = frozenset({"Recompute", "CustomGradient"})
 _mode: ContextVar[bool | None] = ContextVar("pd_core.mode", default=None)
 
 
-def mode() -> bool | None:
-    """Return what ops build their result for, see `in_mode`; None outside of it: for both."""
-    return _mode.get()
+# What ops build their result for, see `in_mode`; None outside of it: for both.
+mode = _mode.get
 
 
 class in_mode:

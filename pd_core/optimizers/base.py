@@ -30,6 +30,8 @@ from .row_sparse import Gradient, gradients_by_rows
 from .settings import Settings, live_names
 from .tracing import Changed, Counters, Rate, Slots, variant
 
+_TAKEN = Update()  # of a step that is taken already
+
 LearningRate = Rate | Callable[[Variable], Variable]  # a number, a scalar or a schedule
 
 
@@ -198,7 +200,6 @@ class Optimizer:
         """Return (initial value, dims) of each slot of a parameter."""
         return {name: (value, w.dims) for name, value in self.slots.items()}
 
-    @whole
     def minimize(
         self,
         cost: Variable | Sequence[Variable],
@@ -233,6 +234,14 @@ class Optimizer:
             NoGradient: the cost is no float.
             TypeError: the cost is no Variable, or `var_list` has dicts.
         """
+        recording = recorder()
+        if recording is not None and var_list is None and not retain_graph:
+            if recording.minimize_again(self, cost):  # nothing is made that could be taken back
+                return _TAKEN
+        return self._minimize(cost, var_list, retain_graph)
+
+    @whole
+    def _minimize(self, cost, var_list, retain_graph):
         costs = costs_of(cost)
         if any(isinstance(v, Mapping) for v in var_list or ()):
             raise TypeError(
@@ -242,7 +251,7 @@ class Optimizer:
         recording = recorder()
         if recording is not None:
             recording.minimize(self, costs, var_list, retain_graph)
-            return Update()
+            return _TAKEN
         own = effects(costs)
         variables = parameters_of(costs, own) if var_list is None else var_list
         variables = list(dict.fromkeys(variables))
