@@ -50,14 +50,14 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
 class _Known(NamedTuple):
     """A backward pass of traces of one pattern, and the name that all like it share.
 
-    `places` are those of what has a gradient, `ended` indices of fetches. `on_demand` is whether
+    `places` are those of what has a gradient, `is_ended` tells of each fetch whether its graph ends. `on_demand` is whether
     gradients can be `Unread`: they are of parameters, by reference, and then of results, as indices
     of fetches.
     """
 
     name: tuple
     places: Sequence[int] = ()
-    ended: Sequence[int] = ()
+    is_ended: Sequence[bool] = ()
     on_demand: bool = False
     parameters: Sequence[Any] = ()
     results: Sequence[int] = ()
@@ -70,7 +70,7 @@ class _Known(NamedTuple):
         return _Known(
             self.name,
             [trace.place(v) for v in step.wrt],
-            [numbers[v] for v in step.ended],
+            [v in step.ended for v in trace.fetches],
             bool(trace.reads) and not (settings or given),
             [ref(v.source) for v in step.wrt if v.source is not None],
             [numbers[v] for v in step.wrt if v in numbers],
@@ -91,7 +91,8 @@ class BackwardPass:
         self.trace, key = trace, ("backward", retain_graph)
         known: _Known | None = trace.noted(key)
         if isinstance(trace, Matched) and known is not None:
-            self.ended = {trace.fetches[k] for k in known.ended}
+            pairs = zip(trace.fetches, known.is_ended, strict=True)
+            self.ended = {v for v, ends in pairs if ends}
         else:
             trace.check_history()
             reached = trace.differentiated()
@@ -159,7 +160,10 @@ class BackwardPass:
         trace, state, pattern, known = self.trace, self.state, self.trace.pattern, self.known
         values, owners, group = trace.values, map(ref, self.owners), group_of(state, pattern)
         self.wrt = []  # as in `finish`
-        replaced = state.finish(trace, plan, results, self.ended)
+        if isinstance(trace, Matched):
+            replaced = state.finish_again(trace, plan, results, known.is_ended)
+        else:
+            replaced = state.finish(trace, plan, results, self.ended)
         changes = plan.updated, replaced
         unread = Unread(_compute_unread, pattern, group, values, owners, known.places, *changes)
         group.unread, state.unread[pattern.group] = unread, None

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast
 from weakref import ref
 
 from ..graph.variable import Variable
+from ..run.fusion import asked
 from .recorded_call import RecordedCall
 from .recorded_node import RecordedNode, type_key
 from .trace import Trace
@@ -76,7 +77,9 @@ class Pattern:
         self.key, self.flows, self.sizes = trace.key, trace.flows, trace.sizes
         # the name, the compiler and a reference to the plan of the last evaluation
         self.plan: tuple[Any, Any, Any] | None = None
-        self.step: Any = None  # an `update.Again`, of the last step that `minimize` has taken
+        # an `update.Again` each, of the last step of `minimize`, alone and after `backward`
+        self.step: Any = None
+        self.step_after_backward: Any = None
         self.fetches_gradients = False  # whether somebody reads those of a step: see `Unread`
         self.group: Any = None  # a reference to that of the parameters
         nodes: list[Any] = trace.order[::-1]  # type: ignore[assignment]
@@ -122,13 +125,18 @@ class Pattern:
         self.chain = self._chain(nodes, places)
         trace.places = places
 
-    @property
-    def plan_of_last(self) -> tuple[Any, Any, Any]:
-        """Name, compiler and plan of the last evaluation; three times None if there is none."""
-        if self.plan is None:
-            return None, None, None
-        name, compiler, plan = self.plan
-        return name, compiler, plan()
+    def last_plan(self, name: tuple, session: Any) -> Any:
+        """Return the plan of the last evaluation if the next one of this name has it, else None.
+
+        An evaluation that observers take part in has none.
+        """
+        if self.plan is None or self.plan[0] is not name:
+            return None
+        _, compiler, plan = self.plan
+        compilers = session.compilers
+        if compiler is not (compilers.usual if asked.get() is None else compilers.current):
+            return None
+        return None if session.observers.sees_recorded(session) else plan()
 
     def _chain(self, nodes: Sequence[Any], places: dict[Any, int]) -> list[_Link] | None:
         """The calls of a chain: each reads the next, once, and no other; None if it is none.
@@ -407,6 +415,10 @@ class Matched(Trace):
     def at(self, place: int) -> Variable:
         """Return the Variable in a place of the pattern."""
         return self._found[place]
+
+    def release_again(self) -> None:
+        """`release` of one of which nothing was asked but its fetches and values."""
+        self.order = self.values = self.fetches = ()
 
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""

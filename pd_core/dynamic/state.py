@@ -1,6 +1,7 @@
 """What a session holds for `pd.guard()`: reads of variables, pending assignments, plans."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
+from itertools import repeat
 from sys import getrefcount
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -14,6 +15,7 @@ from ..run.session import Session, default_session
 from .pattern import Patterns
 from .plan import Plan
 from .plans import Plans
+from .recorded_call import RecordedCall
 from .trace import Trace
 
 _MOST_PENDING = 4096
@@ -261,14 +263,38 @@ class State:
 
     def force(self, targets: Sequence[Variable]) -> None:
         """Compute targets, and what else of their graph somebody holds."""
-        with self.session.lock:
-            self.settle()
+        session = self.session
+        with session.lock:
+            if self.waiting is not None:
+                self.settle()
+            if len(targets) == 1 and not self.pending and self._forced_again(session, targets[0]):
+                return
             targets = [v for v in targets if v.eager_value is None]
             if not targets:
                 return
             trace = self.patterns.traced(targets, self, through=False)
             plan, values = self.evaluate(_FORCE, trace)
             self.finish(trace, plan, values)
+
+    def _forced_again(self, session: Session, v: Variable) -> bool:
+        """Compute a target if it is like the last one of its pattern; return whether it is."""
+        node = v.__dict__.get("node")
+        if type(node) is not RecordedCall or v.eager_value is not None:
+            return False
+        key = False, node.template.kind
+        for pattern in self.patterns.ending(key):
+            plan = pattern.last_plan(_FORCE, session)
+            trace = None if plan is None else pattern.match(v, self)
+            if trace is None:
+                continue
+            self.patterns.met(key)
+            try:
+                values = plan.run(session, trace)
+            except BackendError as error:
+                raise self.plans.explained(error, session, plan, trace) from error.__cause__
+            self.finish_again(trace, plan, values, repeat(False))
+            return True
+        return False
 
     def evaluate(self, name: tuple, trace: Trace, *make: Any, **before: Any) -> tuple[Plan, list]:
         """Return a plan for a trace and its values, see `Plans.evaluate`.
@@ -328,10 +354,10 @@ class State:
 
 
     def finish_again(
-        self, trace: Any, plan: Plan, values: Sequence[Any], is_ended: Sequence[bool]
-    ) -> None:
+        self, trace: Any, plan: Plan, values: Sequence[Any], is_ended: Iterable[bool]
+    ) -> dict[Any, Any]:
         """`finish` for a `Matched`, of which nothing is assigned and no graph has ended before."""
-        for v, value, ends in zip(trace.fetches, values, is_ended, strict=True):
+        for v, value, ends in zip(trace.fetches, values, is_ended, strict=False):
             attributes = v.__dict__
             attributes["eager_value"] = value
             if ends:
@@ -339,9 +365,9 @@ class State:
                 attributes["history"] = History(True, v.history.parameters)
             elif not v.tracked:
                 attributes["node"] = None
-        trace.order = trace.values = trace.fetches = ()
+        trace.release_again()
         del v, value
-        self.after_update(plan.updated)
+        return self.after_update(plan.updated) if plan.updated else {}
 
 
 def state_of(session: Session) -> State:

@@ -8,6 +8,7 @@ pattern fetch them from then on.
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from functools import cache
 from typing import Any
 from weakref import ref
 
@@ -69,7 +70,8 @@ class Unread:
                 return False
             cost = cost if v is None else v
         if cost is not None:
-            gradients[cost] = Gradient(np.ones(as_host(cost.eager_value).shape, cost.dtype))
+            shape, dtype = as_host(cost.eager_value).shape, cost.dtype
+            gradients[cost] = Gradient(np.ones(shape, dtype) if shape else _one(dtype))
         return True
 
     def replayed(self, state: Any) -> tuple[Variable, dict[Variable, Variable]]:
@@ -96,6 +98,12 @@ class Unread:
             return self.replaced[reference]
         store = state.session.store
         return store.before(v) if reference in set(self.updated) else store.current(v)
+
+
+@cache
+def _one(dtype: np.dtype) -> np.ndarray:
+    """A scalar 1, which is only read."""
+    return np.ones((), dtype)
 
 
 class Group:

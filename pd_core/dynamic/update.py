@@ -17,7 +17,6 @@ from ..optimizers.cached import CachedTracing, cached_tracing
 from ..optimizers.loss_scaling import LossScaler
 from ..optimizers.row_sparse import RowGradient, added, gradients_by_rows
 from ..run.exchange import exchanges
-from ..run.fusion import asked
 from ..run.request import Request
 from ..run.session import Session
 from .backward import BackwardPass, backward, check_tracked
@@ -155,16 +154,7 @@ def _fused_backward(
         known = _Step(name, settings, list(map(ref, chosen)), _trained(step.parameters))
         step.trace.note(key, known)
 
-    def make(of: Of) -> Targets:
-        gradients = step.gradients(of)
-        by_owner: dict[Variable, list] = {}
-        for owner, g in zip(step.owners, gradients, strict=True):
-            by_owner.setdefault(owner, []).append(g)
-        parameters = [w() for w in known.parameters]
-        pairs = [(w, _sum(w, by_owner[w])) for w in parameters]
-        update = cached.update([(w, g) for w, g in pairs if g is not None])
-        return step.targets(gradients if fetched else [], of, update)
-
+    make = partial(_fused_targets, step, known, cached, fetched)
     elsewhere = [ref(w) for w in step.trace.read_elsewhere]
     state.waiting = None
     try:
@@ -174,7 +164,51 @@ def _fused_backward(
     except Exception:
         state.waiting = step
         raise
-    (step.finish if fetched else step.finish_update)(plan, values)
+    if fetched:
+        step.finish(plan, values)
+        return True
+    step.finish_update(plan, values)
+    if wanted is step.parameters:
+        pattern.step_after_backward = Again(ref(cached.optimizer), ref(cached), known, step.known)
+    return True
+
+
+def _fused_targets(
+    step: BackwardPass, known: "_Step", cached: CachedTracing, fetched: bool, of: Of
+) -> Targets:
+    """The targets of a backward pass and the update, where a Variable of the trace is `of(it)`."""
+    gradients = step.gradients(of)
+    by_owner: dict[Variable, list] = {}
+    for owner, g in zip(step.owners, gradients, strict=True):
+        by_owner.setdefault(owner, []).append(g)
+    parameters = [w() for w in known.parameters]
+    pairs = [(w, _sum(w, by_owner[w])) for w in parameters]
+    update = cached.update([(w, g) for w, g in pairs if g is not None])
+    return step.targets(gradients if fetched else [], of, update)
+
+
+def _fused_again(state: State, session: Session, optimizer: Any, step: BackwardPass) -> bool:
+    """Take a step as `_fused_backward` does, if it is like the last one of its pattern."""
+    pattern = step.trace.pattern
+    again = None if pattern is None else pattern.step_after_backward
+    if again is None or again.backward is not step.known or again.optimizer() is not optimizer:
+        return False
+    cached, plan = again.cached(), pattern.last_plan(again.step.name, session)
+    if plan is None or cached is None or pattern.fetches_gradients or not again.step.holds(cached):
+        return False
+    state.waiting = None
+    if state.unread:
+        state.compute_unread(plan.updated)
+    try:
+        values = plan.run(session, step.trace)
+    except BackendError as error:
+        state.waiting = step
+        make = partial(_fused_targets, step, again.step, cached, False)
+        raise state.plans.explained(error, session, plan, step.trace, make) from error.__cause__
+    except BaseException:
+        state.waiting = step
+        raise
+    step.finish_update(plan, values)
     return True
 
 
@@ -273,6 +307,7 @@ class Again(NamedTuple):
     optimizer: Any  # a reference
     cached: Any  # a reference
     step: "_Step"
+    backward: Any = None  # what is known of the backward pass before it
 
 
 def minimize_again(state: State, optimizer: Any, cost: Any) -> bool:
@@ -293,7 +328,10 @@ def _taken_again(state: State, session: Session, optimizer: Any, cost: Variable)
     No node is held here: a read that it has counts as one in use.
     """
     attributes = cost.__dict__
-    if type(attributes["node"]) is not RecordedCall or state.pending or state.waiting is not None:
+    waiting = state.waiting
+    if waiting is not None:
+        return waiting.loss is cost and _fused_again(state, session, optimizer, waiting)
+    if type(attributes["node"]) is not RecordedCall or state.pending:
         return False
     if "history" in attributes:  # of `backward`, whose gradients are taken
         return False
@@ -302,14 +340,9 @@ def _taken_again(state: State, session: Session, optimizer: Any, cost: Variable)
         again = pattern.step
         if again is None or again.optimizer() is not optimizer:
             continue
-        cached, name, compiler, plan = again.cached(), *pattern.plan_of_last
-        if plan is None or cached is None or name is not again.step.name:
+        cached, plan = again.cached(), pattern.last_plan(again.step.name, session)
+        if plan is None or cached is None or not again.step.holds(cached):
             continue
-        if not again.step.holds(cached) or session.observers.sees_recorded(session):
-            return False
-        compilers = session.compilers
-        if compiler is not (compilers.usual if asked.get() is None else compilers.current):
-            return False
         trace = pattern.match(cost, state)
         if trace is None:
             continue
