@@ -47,7 +47,11 @@ def _literal_type(array: np.ndarray, site: Site | None) -> Mapping[str, Any] | N
     dtype = array.dtype
     if dtype.kind not in "fiub":
         return None
-    return leaf_type(site, array.shape, _SINGLE if dtype.num == _DOUBLE else dtype)
+    if dtype.num == _DOUBLE:
+        dtype = _SINGLE
+    elif not dtype.isnative:
+        dtype = dtype.newbyteorder("=")
+    return leaf_type(site, array.shape, dtype)
 
 
 def _literal(array: np.ndarray, found: Mapping[str, Any]) -> Variable:
@@ -55,8 +59,8 @@ def _literal(array: np.ndarray, found: Mapping[str, Any]) -> Variable:
     leaf = _new(Variable)
     attributes = leaf.__dict__
     attributes |= found
-    wide = array.dtype.num == _DOUBLE
-    attributes["eager_value"] = as_array(array, _SINGLE) if wide else array.copy()
+    same = array.dtype is found["dtype"]
+    attributes["eager_value"] = array.copy() if same else as_array(array, found["dtype"])
     attributes["literal"] = True
     return leaf
 
@@ -303,8 +307,10 @@ class Recorder:
         to call at this line: programs are for any size of these.
         """
         array = value if isinstance(value, np.ndarray) else np.asarray(value)
-        if dtype is None and array.dtype == np.float64:
-            dtype = np.float32
+        if dtype is None and array.dtype.num == _DOUBLE:
+            dtype = _SINGLE
+        elif dtype is None and not array.dtype.isnative:
+            dtype = array.dtype.newbyteorder("=")
         if array.dtype.kind not in "fiub" or type(value) is np.ma.MaskedArray:
             array = as_array(value, dtype)
         elif dtype is not None and array.dtype != dtype:
