@@ -71,7 +71,8 @@ class _Known(NamedTuple):
             self.name,
             [trace.place(v) for v in step.wrt],
             [v in step.ended for v in trace.fetches],
-            bool(trace.reads) and not (settings or given),
+            # what is recorded again would draw other numbers
+            bool(trace.reads) and not (settings or given or trace.draws),
             [ref(v.source) for v in step.wrt if v.source is not None],
             [numbers[v] for v in step.wrt if v in numbers],
         )

@@ -82,6 +82,7 @@ class Pattern:
         self.step_after_backward: Any = None
         self.fetches_gradients = False  # whether somebody reads those of a step: see `Unread`
         self.group: Any = None  # a reference to that of the parameters
+        self.draws = bool(trace.draws)  # whether a call draws random numbers
         nodes: list[Any] = trace.order[::-1]  # type: ignore[assignment]
         outputs = [
             (None if r is None else r(), number)
@@ -173,13 +174,18 @@ class Pattern:
         """Return whether all that decides about a trace is in its pattern."""
         sources = trace.reads.values()
         return (
-            not (trace.assigned or trace.draws or trace.constants or trace.ends)
+            not (trace.assigned or trace.constants or trace.ends)
+            and len(trace.draws) == len(_draws(trace.order))
             and len(set(sources)) == len(sources)
             and all(v.eager_value is not None or v in sources for v in trace.leaves)
             and not any(v.options.row_sparse for v in sources)
             and all(
                 type(node) is RecordedCall
-                or (type(node) is RecordedNode and not node.form.blocks and not node.form.effects)
+                or (
+                    type(node) is RecordedNode
+                    and not (node.form.blocks or node.form.effects)
+                    and node.op_type != "Uniform"
+                )
                 for node in trace.order
             )
             and all(v.eager_value is None or v.__dict__.get("value") is None for v in trace.leaves)
@@ -241,6 +247,8 @@ class Pattern:
             if not leaf.fits(x, x.__dict__, self.through):
                 return None
         nodes.reverse()
+        if self.draws and not _differ(nodes):
+            return None
         values = [pool[place] for place, _ in self.values]
         return Matched(self, nodes, [pool[place] for place in self.fetches], values)
 
@@ -283,7 +291,19 @@ class Pattern:
         if len(values) > 1 and len(set(values)) < len(values):
             return None
         nodes = [v.__dict__["node"] for v in results[::-1]]
+        if self.draws and not _differ(nodes):
+            return None
         return Matched(self, nodes, [results[k] for k in self.fetched], values)
+
+
+def _differ(nodes: Sequence[Any]) -> bool:
+    """Whether all random draws differ: a session that starts again draws the same."""
+    draws = _draws(nodes)
+    return len(set(draws)) == len(draws)
+
+
+def _draws(nodes: Sequence[Any]) -> list[Any]:
+    return [d for node in nodes if type(node) is RecordedCall for d in node.draws]
 
 
 def _first_places(pool: Sequence[Any]) -> dict[Any, int]:
@@ -355,7 +375,6 @@ class Matched(Trace):
     # there are none of these where a pattern fits
     assigned: Any = ()
     updates: Any = ()
-    draws: Any = ()
     read_elsewhere: Any = ()
     ends: Any = ()
     constants: Any = MappingProxyType({})
@@ -364,6 +383,7 @@ class Matched(Trace):
         property(attrgetter(f"pattern.{name}")) for name in ("through", "key", "flows", "sizes")
     )
     targets = property(lambda self: self.fetches[:1])
+    draws: Any = property(lambda self: _draws(self.order) if self.pattern.draws else ())
 
     def __init__(
         self,

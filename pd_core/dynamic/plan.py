@@ -62,10 +62,11 @@ class Plan:
     def run(self, session: Session, trace: Trace) -> list[Any]:
         """Return the values of the fetches on the leaves of a trace; store the updates."""
         arrays = trace.arrays(self.fed)
-        draws = self.draws and [
-            trace.draws[s] if recorded else s
-            for s, recorded in zip(self.draws, self.recorded, strict=True)
-        ]
+        draws: Any = self.draws
+        if draws:
+            own = trace.draws
+            pairs = zip(draws, self.recorded, strict=True)
+            draws = [own[s] if recorded else s for s, recorded in pairs]
         values = self.program.run(session.store, arrays, draws, keep=True)
         self.knows_lines = False
         return values

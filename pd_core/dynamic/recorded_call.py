@@ -21,12 +21,13 @@ class RecordedCall:
     nodes, which `nodes` makes once.
 
     The attributes are those of a RecordedNode; `alive` are references to the results alone. The
-    bits of `flow` tell of which inputs it has gradients.
+    bits of `flow` tell of which inputs it has gradients. `draws` are the identities of the random
+    draws of its template.
     """
 
     __slots__ = (
-        *("alive", "detached", "first", "flow", "inputs", "scope", "serial", "site", "template"),
-        "_nodes",
+        *("alive", "detached", "draws", "first", "flow", "inputs", "scope", "serial", "site"),
+        *("_nodes", "template"),
     )
 
     def __init__(
@@ -53,6 +54,7 @@ class RecordedCall:
             bit += bit
         self.serial, self.first, self.flow = serial, first, flow
         self.alive: list[Any] = []
+        self.draws: Sequence[tuple[int, int, int]] = ()
         self._nodes: Sequence[RecordedNode] | None = None
 
     def result(self, output: Any) -> Variable:
@@ -92,12 +94,14 @@ class RecordedCall:
         template, nodes = self.template, []
         values: list[Variable] = [*template.constants, *self.inputs]
         results = dict(zip(template.places, self.alive, strict=True))
-        serial = self.serial - len(template.nodes)
+        serial, draws = self.serial - len(template.nodes), iter(self.draws)
         scopes = template.scopes or [self.scope] * len(template.nodes)
         for (form, inputs, outputs), flow, scope in zip(
             template.nodes, template.flows, scopes, strict=True
         ):
             serial += 1
+            if form.op_type == "Uniform":
+                form = form._replace(attributes={"key": next(draws)})
             node = RecordedNode.again(
                 form,
                 tuple([None if k is None else values[k] for k in inputs]),

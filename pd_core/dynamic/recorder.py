@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -18,6 +19,7 @@ from ..graph.recording import as_number, record_with, recorder
 from ..graph.site import Site, user_site
 from ..graph.variable import Inputs, Variable, constant
 from ..ops.mode import mode
+from ..ops.random import recorded_name
 from ..run.exchange import draw_seed
 from ..run.session import Session
 from .named_sizes import checked_types, leaf_type, sizes_within, with_hash
@@ -26,7 +28,7 @@ from .recorded_call import RecordedCall, RecordedVariable
 from .recorded_node import Form, RecordedNode, form, type_key
 from .repeats import find_repeat, note_repeat
 from .state import State, state_of
-from .templates import Template, find, key_of, known, remember
+from .templates import Template, drawn, find, key_of, known, remember
 from .update import minimize, minimize_again
 
 _MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
@@ -83,6 +85,7 @@ class Recorder:
     # what the running call of a layer adds: replayed calls, and None for all else
     watched: list[tuple | None] | None = None
     added: list[RecordedNode] | None = None  # nodes of the running op, where they are asked for
+    named: list[str] | None = None  # prefixes of its random draws, likewise
 
     def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
         self.state, self.gradients, self.immediate = state, gradients, immediate
@@ -188,37 +191,56 @@ class Recorder:
         result = call.result(template.outputs[0])
         if call.serial - call.first > _WAITING:
             return None
-        if self.watched is not None:
-            self.watched.append((template, variables, result, namespace))
+        if template.draws:
+            call.draws = self._drawn(template.draws)
+        if self.watched is not None:  # a layer that draws numbers its draws in each call
+            seen = None if template.draws else (template, variables, result, namespace)
+            self.watched.append(seen)
         return result
 
-    def _replayed(self, template: Template, variables: Sequence[Variable]) -> Any:
+    def _drawn(self, prefixes: Sequence[str]) -> list[tuple[int, int, int]]:
+        """The identities of new random draws."""
+        namespace, draws = current_namespace(), []
+        for prefix in prefixes:
+            name = recorded_name(namespace, prefix, self.number_of_draw(namespace, prefix))
+            draws.append(self.draw(crc32(name.encode())))
+        return draws
+
+    def _replayed(
+        self,
+        template: Template,
+        variables: Sequence[Variable],
+        draws: Sequence[tuple[int, int, int]] | None = None,
+    ) -> Any:
         read = self.state.read
         inputs = tuple([v if v.initial is None else read(v) for v in variables])
         result, call = template.replay(inputs, not self.gradients)
+        if template.draws:
+            call.draws = self._drawn(template.draws) if draws is None else draws
         if call.serial - call.first > _WAITING:
             self._bound(call)
         if self.watched is not None:
-            self.watched.append((template, variables, result, current_namespace()))
+            seen = None if template.draws else (template, variables, result, current_namespace())
+            self.watched.append(seen)
         return result
 
     def _learn(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
         """Call an op, and keep its template: with parameters that it has built in their place."""
-        watched, self.watched, self.added = self.watched, None, []
+        watched, self.watched, self.added, self.named = self.watched, None, [], []
         try:
-            result, added = function(*args, **kwargs), self.added
+            result, added, named = function(*args, **kwargs), self.added, self.named
         finally:
-            self.watched, self.added = watched, None
+            self.watched, self.added, self.named = watched, None, None
         args = [_built(a) for a in args]
         kwargs = {k: _built(a) for k, a in kwargs.items()}
         key, variables = key_of(function, args, kwargs)
         template = None
         if key is not None and self.site not in _changing:
             inputs = [v if v.initial is None else self.state.read(v) for v in variables]
-            template = remember(key, inputs, added, result)
+            template = remember(key, inputs, added, result, named)
         if template is not None:
             # a call like those after it: with other nodes a graph would be another one
-            return self._replayed(template, variables)
+            return self._replayed(template, variables, drawn(added))
         if watched is not None:
             watched.append(None)
         return result
@@ -483,6 +505,8 @@ class Recorder:
 
         Outside of layers nothing numbers them: they are one stream.
         """
+        if self.named is not None:
+            self.named.append(prefix)
         call = self.state.calls.get(namespace)
         if call is None:
             return 0

@@ -50,6 +50,8 @@ class Template:
 
     `scopes` are the namespaces of the nodes; None where they are that of the call.
 
+    `draws` are the prefixes of the names of its random draws, each of which a call draws anew.
+
     `count` is the number of nodes. `kind` is the number of templates that differ at most in the
     names of sizes, which `sizes` are in the order of their first appearance; it is below 0, where
     operators have none.
@@ -57,7 +59,7 @@ class Template:
 
     __slots__ = (
         *("constants", "flow", "flows", "kind", "nodes", "outputs", "places", "result", "sizes"),
-        *("count", "is_single", "scopes"),
+        *("count", "draws", "is_single", "scopes"),
     )
 
     def __init__(
@@ -66,8 +68,10 @@ class Template:
         count: int,
         nodes: list[tuple[Form, tuple[int | None, ...], tuple[int, ...]]],
         result: Any,
+        draws: Sequence[str] = (),
     ) -> None:
         """`count` is the number of Variables of a call."""
+        self.draws = draws
         self.constants, self.nodes, self.result = constants, nodes, result
         self.count = len(nodes)
         given = len(constants) + count
@@ -204,19 +208,28 @@ def find(key: tuple) -> "Template | None":
 
 
 def remember(
-    key: tuple, variables: Sequence[Variable], nodes: list[RecordedNode], result: Any
+    key: tuple,
+    variables: Sequence[Variable],
+    nodes: list[RecordedNode],
+    result: Any,
+    draws: Sequence[str] = (),
 ) -> "Template | None":
-    """Return the template of a call that has added nodes, None if there is none, and keep it."""
+    """Return the template of a call that has added nodes, None if there is none, and keep it.
+
+    `draws` are the prefixes of the names of its random draws.
+    """
     if len(_templates) >= _MOST:
         _templates.clear()
-    template = _templates[key] = _template(variables, nodes, result)
+    template = _templates[key] = _template(variables, nodes, result, draws)
     return template
 
 
 def _template(
-    variables: Sequence[Variable], nodes: list[RecordedNode], result: Any
+    variables: Sequence[Variable], nodes: list[RecordedNode], result: Any, draws: Sequence[str]
 ) -> Template | None:
-    if any(node.form.blocks or node.form.effects or node.op_type == "Uniform" for node in nodes):
+    if any(node.form.blocks or node.form.effects for node in nodes):
+        return None
+    if len(drawn(nodes)) != len(draws):  # one that is not of a named draw
         return None
     made = {y for node in nodes for y in node.outputs}
     read = [x for node in nodes for x in node.inputs if x is not None]
@@ -236,7 +249,14 @@ def _template(
             indices[node.outputs[k]] = count
             count += 1
         steps.append((node.form, inputs, outputs))
-    return Template(constants, len(variables), steps, _stored(result, indices)) if steps else None
+    if not steps:
+        return None
+    return Template(constants, len(variables), steps, _stored(result, indices), tuple(draws))
+
+
+def drawn(nodes: Sequence[RecordedNode]) -> list[tuple[int, int, int]]:
+    """Return the identities of the random draws of nodes, in order."""
+    return [node.attributes["key"] for node in nodes if node.op_type == "Uniform"]
 
 
 def _is_made_of(result: Any, variables: Container[Variable]) -> bool:

@@ -114,6 +114,9 @@ class Trace(Structure):
                 key += (template.kind, tuple(inputs))
                 if template.sizes:
                     key += [sizes.setdefault(d, len(sizes)) for d in template.sizes]
+                if template.draws:
+                    draws = self._draws
+                    key += [draws.setdefault(d, len(draws)) for d in node.draws]
                 flows.append(-1 - node.flow)  # other numbers are 0 or above
             elif kind is not RecordedNode or node.form.blocks or node.form.op_type == "Uniform":
                 super()._add((node,))

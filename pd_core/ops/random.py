@@ -174,7 +174,12 @@ def _name(prefix):
     recording, namespace = recorder(), current_namespace()
     if recording is None:
         return namespace + names().next(prefix)
-    return f"{namespace}{namespace}{prefix}{recording.number_of_draw(namespace, prefix)}"
+    return recorded_name(namespace, prefix, recording.number_of_draw(namespace, prefix))
+
+
+def recorded_name(namespace: str, prefix: str, number: int) -> str:
+    """Return the name of a draw that is recorded while values are at hand."""
+    return f"{namespace}{namespace}{prefix}{number}"
 
 
 def _shape(shape):

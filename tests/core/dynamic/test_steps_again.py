@@ -323,3 +323,122 @@ def test_arrays_of_any_dtype_are_leaves_beside_results(dtype):
         for _ in range(3):
             result = pd.where(pd.greater_than(one, array), one, 0.0)
             np.testing.assert_array_equal(result.numpy(), [1, 0, 1, 0])
+
+
+# ---- random draws
+
+
+def drawing_net(shared=False):
+    drop = pd.nn.Dropout(0.4)
+    other = drop if shared else pd.nn.Dropout(0.3)
+    layers = pd.nn.FC(5, "tanh"), drop, pd.nn.FC(4, "tanh"), other, pd.nn.FC(1)
+    return pd.nn.Sequential(*layers, name="drawing")
+
+
+def weights(net):
+    return np.concatenate([v.val().reshape(-1) for v in net.parameters()])
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_steps_with_dropout_are_those_of_a_static_graph(backward, again):
+    with pd.fresh():
+        net = drawing_net()
+        x, y = pd.Variable([None, 3]), pd.Variable([None, 1])
+        loss = loss_of(net, x, y)
+        update = pd.MomentumOptimizer(0.1).minimize(loss)
+        want = [pd.eval([update, loss], {x: X, y: Y})[1] for _ in range(6)]
+        trained = weights(net)
+    with pd.fresh(), pd.guard():
+        net, rule, got = drawing_net(), pd.MomentumOptimizer(0.1), []
+        for _ in range(6):
+            loss = loss_of(net)
+            if backward:
+                loss.backward()
+            rule.minimize(loss)
+            net.clear_gradients()
+            got.append(float(loss))
+        np.testing.assert_allclose(got, want, rtol=1e-4)
+        np.testing.assert_allclose(weights(net), trained, rtol=1e-4, atol=1e-6)
+    assert again["step"][-2:] == [True, True] if not backward else got
+
+
+def test_a_layer_that_is_called_twice_draws_twice():
+    net = drawing_net(shared=True)
+    with pd.guard():
+        seen = []
+        for _ in range(4):
+            a, b = net[1](np.ones(200, f32)), net[1](np.ones(200, f32))
+            total = pd.reduce_sum(a * b)
+            product = float(total)
+            np.testing.assert_allclose((a.numpy() * b.numpy()).sum(), product, rtol=1e-5)
+            seen += [a.numpy(), b.numpy()]
+        for k, one in enumerate(seen):
+            assert 60 < (one != 0).sum() < 180
+            assert all((one != other).any() for other in seen[:k])
+
+
+def test_what_was_drawn_stays_when_it_is_computed_again():
+    net, rule = drawing_net(), pd.SGDOptimizer(0.1)
+    with pd.guard():
+        for k in range(5):
+            h = pd.dropout(pd.tanh(net[0](X)), 0.5)
+            loss = pd.reduce_mean(pd.square(net[2](h)))
+            before = h.numpy() if k % 2 else None  # looked at before the step
+            loss.backward(retain_graph=True)
+            if before is not None:
+                np.testing.assert_array_equal(h.numpy(), before)
+            gradient = net[2].W.gradient()
+            net.clear_gradients()
+            loss.backward()
+            np.testing.assert_allclose(net[2].W.gradient(), gradient, rtol=1e-5)
+            rule.minimize(loss)
+            net.clear_gradients()
+
+
+def test_gradients_of_a_step_with_draws_can_be_read_after_it():
+    net, rule = drawing_net(), pd.SGDOptimizer(0.1)
+    with pd.guard():
+        for _ in range(4):
+            before = net[4].B.val() if net.parameters() else None
+            loss = loss_of(net)
+            loss.backward()
+            rule.minimize(loss)
+            if before is not None:
+                moved = (before - net[4].B.val()) / 0.1
+                np.testing.assert_allclose(net[4].B.gradient(), moved, rtol=1e-3, atol=1e-5)
+            net.clear_gradients()
+
+
+def test_a_seed_repeats_what_a_loop_draws():
+    found = []
+    for _ in range(2):
+        pd.reset(seed=5)
+        with pd.guard():
+            net = pd.nn.Dropout(0.5)
+            found.append([net(np.ones(50, f32)).numpy() for _ in range(4)])
+    np.testing.assert_array_equal(*found)
+    with pd.guard():
+        same = []
+        for _ in range(2):  # recorded before and after the draws begin again: one draw, twice
+            default_session().draws.clear()
+            same.append(pd.uniform_random([50]))
+        np.testing.assert_array_equal((same[0] - same[1]).numpy(), np.zeros(50, f32))
+
+
+OPS = {
+    "uniform": lambda: pd.uniform_random([300]),
+    "gaussian": lambda: pd.gaussian_random([300]),
+    "of a Variable": lambda: pd.dropout(np.ones(300, f32), 0.5),
+    "two": lambda: pd.uniform_random([300]) - pd.uniform_random([300]),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_ops_draw_anew_in_each_call(name):
+    with pd.guard():
+        drawn = [OPS[name]().numpy() for _ in range(4)]
+        compiled = pd.stats()["compiled"]
+        drawn += [OPS[name]().numpy() for _ in range(2)]
+        assert pd.stats()["compiled"] == compiled
+        for k, one in enumerate(drawn):
+            assert one.std() > 0.1 and all((one != other).any() for other in drawn[:k])
