@@ -42,16 +42,18 @@ class RecordedCall:
         count = template.count
         serial = next(serials) if count == 1 else next(islice(serials, count - 1, None))
         first, flow = serial - count + 1, 0
-        bit = 0 if detached else 1
         for x in inputs:
             attributes = x.__dict__
             if "node" in attributes:
                 node: Any = attributes["node"]
                 if node is not None and node.first < first and x.eager_value is None:
                     first = node.first
-            if x.tracked:
-                flow += bit
-            bit += bit
+        if not detached:
+            bit = 1
+            for x in inputs:
+                if x.tracked:
+                    flow += bit
+                bit += bit
         self.serial, self.first, self.flow = serial, first, flow
         self.alive: list[Any] = []
         self.draws: Sequence[tuple[int, int, int]] = ()

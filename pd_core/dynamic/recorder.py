@@ -114,6 +114,9 @@ class Recorder:
 
     def arguments(self, args: tuple, kwargs: dict) -> tuple[Sequence, dict]:
         """Return the arguments of an op with leaves in the place of arrays."""
+        if len(args) == 1 and type(args[0]) is np.ndarray:  # an observation
+            args = (self._array(args[0], self.site or user_site(2)),)
+            return args, {k: self._argument(a) for k, a in kwargs.items()} if kwargs else kwargs
         for a in args:
             if type(a) in _MAY_HOLD_ARRAYS:
                 site = self.site
