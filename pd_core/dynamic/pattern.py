@@ -358,7 +358,6 @@ class Patterns:
             self._patterns[key] = [pattern, *(known or ())][:_MOST]
         return trace
 
-
     def ending(self, key: tuple[bool, int]) -> Sequence[Pattern]:
         """Return the patterns whose target is of an operator: (through, its kind)."""
         return self._patterns.get(key) or ()

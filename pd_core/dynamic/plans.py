@@ -114,7 +114,12 @@ class Plans:
             return plan, request.results
 
     def explained(
-        self, error: BackendError, session: Session, plan: Plan, trace: Trace, make: Make | None = None
+        self,
+        error: BackendError,
+        session: Session,
+        plan: Plan,
+        trace: Trace,
+        make: Make | None = None,
     ) -> BackendError:
         """Return the error of a plan that did not run: with its line, or the index outside."""
         if not plan.knows_lines and error.place is not None:

@@ -352,7 +352,6 @@ class State:
                 self.reads[v] = pending.value
         return kept
 
-
     def finish_again(
         self, trace: Any, plan: Plan, values: Sequence[Any], is_ended: Iterable[bool]
     ) -> dict[Any, Any]:

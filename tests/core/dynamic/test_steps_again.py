@@ -1,4 +1,6 @@
-"""Steps that are like one before: loops whose structure, settings and holders change, beside PyTorch.
+"""Steps that are like one before: loops whose structure, settings and holders change.
+
+They go beside PyTorch.
 
 `PD_RANDOM_LOOPS` is the number of random loops, 16 by default.
 """
@@ -27,13 +29,16 @@ def again(monkeypatch):
         (update, "_fused_again", "backward"),
         (State, "_forced_again", "value"),
     ):
-
-        def noted(*args, function=getattr(owner, name), results=found[what]):
-            results.append(function(*args))
-            return results[-1]
-
-        monkeypatch.setattr(owner, name, noted)
+        monkeypatch.setattr(owner, name, _noted(getattr(owner, name), found[what]))
     return found
+
+
+def _noted(function, results):
+    def noted(*args):
+        results.append(function(*args))
+        return results[-1]
+
+    return noted
 
 
 class Loop:
