@@ -50,9 +50,9 @@ def backward(loss: Variable, gradient: Operand | None = None, retain_graph: bool
 class _Known(NamedTuple):
     """A backward pass of traces of one pattern, and the name that all like it share.
 
-    `places` are those of what has a gradient, `is_ended` of each fetch whether its graph ends. `on_demand` is whether
-    gradients can be `Unread`: they are of parameters, by reference, and then of results, as indices
-    of fetches.
+    `places` are those of what has a gradient, `is_ended` of each fetch whether its graph ends.
+    `on_demand` is whether gradients can be `Unread`: they are of parameters, by reference, and then
+    of results, as indices of fetches.
     """
 
     name: tuple
