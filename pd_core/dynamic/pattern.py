@@ -437,7 +437,7 @@ class Matched(Trace):
 
     def release_again(self) -> None:
         """`release` of one of which nothing was asked but its fetches and values."""
-        self.order = self.values = self.fetches = ()
+        self.order, self.values, self.fetches = (), (), []
 
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""

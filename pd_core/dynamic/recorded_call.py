@@ -103,7 +103,7 @@ class RecordedCall:
         ):
             serial += 1
             if form.op_type == "Uniform":
-                form = form._replace(attributes={"key": next(draws)})
+                form = form.drawing(next(draws))
             node = RecordedNode.again(
                 form,
                 tuple([None if k is None else values[k] for k in inputs]),

@@ -33,6 +33,10 @@ class Form(NamedTuple):
     name: str  # of the outputs
     stops: bool  # whether gradients end there
 
+    def drawing(self, key: tuple[int, int, int]) -> "Form":
+        """Return the form of a random draw of another identity."""
+        return self._replace(attributes={"key": key})
+
 
 def form(
     op_type: str,
