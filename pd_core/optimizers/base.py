@@ -235,9 +235,9 @@ class Optimizer:
             TypeError: the cost is no Variable, or `var_list` has dicts.
         """
         recording = recorder()
-        usual = recording is not None and var_list is None and not retain_graph
-        if usual and recording.minimize_again(self, cost):  # nothing is made to be taken back
-            return _TAKEN
+        usual = var_list is None and not retain_graph
+        if recording is not None and usual and recording.minimize_again(self, cost):
+            return _TAKEN  # nothing was made that could be taken back
         return self._minimize(cost, var_list, retain_graph)
 
     @whole
