@@ -41,6 +41,9 @@ def axes_of(x: Variable, axis: Axes | None) -> list[int]:
     return sorted({axis_of(x, int(a)) for a in given})
 
 
+_LISTED = 1 << 20  # integers of `arange` that stand in a graph; more are counted in a run
+
+
 @op
 def shape_of(x: Operand) -> Variable:
     """Return the run-time shape, int64[rank].
@@ -565,7 +568,7 @@ def arange(
     known: list[Any] = [None if n.value is None else int(n.value.item()) for n in numbers]
     if known[2] == 0:
         raise ValueError("arange: the step is not 0")
-    if None not in known:
+    if None not in known and len(range(*known)) <= _LISTED:
         return constant(np.arange(*known, dtype=np.int64))
     return apply("Range", *numbers)
 

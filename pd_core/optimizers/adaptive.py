@@ -177,8 +177,9 @@ class RMSPropOptimizer(Optimizer):
 
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         means = slots["squares"], slots.get("mean"), slots.get(self._velocity)
-        settings = self.decay, self.momentum, self.epsilon, self.centered, self.rate_in_velocity
-        w, squares, mean, velocity = rmsprop(w, g, rate, *means, *settings)
+        numbers = self.decay, self.momentum, self.epsilon
+        kinds = self.centered, self.rate_in_velocity
+        w, squares, mean, velocity = rmsprop(w, g, rate, *means, *numbers, *kinds)
         after: dict[str, Any] = {"squares": squares, "mean": mean, self._velocity: velocity}
         return w, {name: after[name] for name in slots}
 

@@ -391,8 +391,8 @@ class _Attempt:
             statistics = self.fuser.statistics
             statistics.writer, statistics.written = group.name, operator.written
         self.fuser.made[operator.outputs[0]] = Group(every, wanted)
-        inside = [y for k in members for y in nodes[k].output if y]
-        self.fuser.statistics.members[group.name] = inside
+        results = [y for k in members for y in nodes[k].output if y]
+        self.fuser.statistics.members[group.name] = results
         return [group, *reversed(kept)]
 
     def _is_worth(self, members):
