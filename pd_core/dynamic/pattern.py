@@ -330,7 +330,8 @@ class Patterns:
     """The patterns of a session, by the operator of their target."""
 
     def __init__(self) -> None:
-        self._patterns: dict[tuple, list[Pattern]] = {}
+        # those whose target is of an operator, by (through, its kind)
+        self.ending: dict[tuple[bool, int], list[Pattern]] = {}
         self._credit: dict[tuple, int] = {}
 
     def traced(self, targets: Sequence[Variable], state: Any, through: bool) -> Trace:
@@ -344,7 +345,7 @@ class Patterns:
                 key = through, node.form.kind
         if key is None:
             return Trace(targets, state, through)
-        known = self._patterns.get(key)
+        known = self.ending.get(key)
         for pattern in known or ():
             matched = pattern.match(targets[0], state)
             if matched is not None:
@@ -355,12 +356,8 @@ class Patterns:
         if credit and Pattern.fits(trace):
             self._credit[key] = credit - 1
             pattern = trace.pattern = Pattern(trace)
-            self._patterns[key] = [pattern, *(known or ())][:_MOST]
+            self.ending[key] = [pattern, *(known or ())][:_MOST]
         return trace
-
-    def ending(self, key: tuple[bool, int]) -> Sequence[Pattern]:
-        """Return the patterns whose target is of an operator: (through, its kind)."""
-        return self._patterns.get(key) or ()
 
     def met(self, key: tuple[bool, int]) -> None:
         """Note that one of the patterns was met again."""

@@ -282,7 +282,7 @@ class State:
         if type(node) is not RecordedCall or v.eager_value is not None:
             return False
         key = False, node.template.kind
-        for pattern in self.patterns.ending(key):
+        for pattern in self.patterns.ending.get(key, ()):
             plan = pattern.last_plan(_FORCE, session)
             trace = None if plan is None else pattern.match(v, self)
             if trace is None:

@@ -336,7 +336,7 @@ def _taken_again(state: State, session: Session, optimizer: Any, cost: Variable)
     if "history" in attributes:  # of `backward`, whose gradients are taken
         return False
     key = True, attributes["node"].template.kind
-    for pattern in state.patterns.ending(key):
+    for pattern in state.patterns.ending.get(key, ()):
         again = pattern.step
         if again is None or again.optimizer() is not optimizer:
             continue

@@ -36,7 +36,7 @@ class Inputs:
         """
         held = self.held
         arrays = [fed[v] if v in fed else held[v] for v in self.fed]
-        shapes = tuple([fed_shape(a) for a in arrays])
+        shapes = tuple([a.shape if type(a) is np.ndarray else fed_shape(a) for a in arrays])
         if shapes not in self._checked:
             sizes: dict[Dim, int] = {}
             origin: dict[Dim, Variable] = {}  # the feed of each size

@@ -73,7 +73,7 @@ class Program:
         """Return whether it is right for feeds of these sizes, see `Compiled.covers`."""
         if not self.compiled.lengths:
             return True
-        shapes = tuple([fed_shape(a) for a in arrays])
+        shapes = tuple([a.shape if type(a) is np.ndarray else fed_shape(a) for a in arrays])
         if shapes not in self._covered:
             if not self.compiled.covers(shapes):
                 return False
