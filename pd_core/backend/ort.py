@@ -200,6 +200,17 @@ class OrtBackend:
         return [list(part.sites.items()) for part in _parts(graph, seam, self.device, self.fused)]
 
 
+class _Memory:
+    """What holds an OrtValue for an array that is its memory.
+
+    The array that `OrtValue.numpy()` returns is no more valid without an OrtValue that was made of
+    an array: the memory is that array's, which the OrtValue alone refers to.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.__array_interface__ = value, value.numpy().__array_interface__
+
+
 class OrtValues:
     """Device values of persistent variables: the current one, and the buffer of the next step.
 
@@ -254,7 +265,9 @@ class OrtValues:
         pair = self.buffers[variable]
         previous, pair[1] = pair[1], None
         self.stamp = object()
-        return previous.numpy() if previous is not None and self.kind == "cpu" else previous
+        if previous is None or self.kind != "cpu":
+            return previous
+        return np.asarray(_Memory(previous))
 
     def kept(self, variable: Variable) -> tuple[Any, ...]:
         """Return what is stored of a variable, for `put_back` once `set` has replaced it."""

@@ -1,5 +1,8 @@
 """Values are those of their lines, whatever changes what they were computed from."""
 
+import gc
+from weakref import ref
+
 import numpy as np
 
 import pd_core as pd
@@ -99,3 +102,20 @@ def test_rows_written_in_place_do_not_change_earlier_lines():
             table.clear_gradient()
         assert all((line.numpy() == value).all() for line, value in lines)
         assert np.allclose(table.numpy()[:, 0], [0, 2.6, 5.6, 9])
+
+
+def test_a_value_that_was_set_is_there_for_reads_before_a_step():
+    w, rule = pd.Variable(data=np.zeros(8, np.float32)), pd.SGDOptimizer(0.5)
+    array = np.arange(8, dtype=np.float32)
+    memory = ref(array)
+    default_session().store.set(w, array, copy=False)  # it becomes the value
+    del array
+    held = []
+    with pd.guard():
+        for _ in range(12):  # of each value somebody holds a read, so that no buffer is used again
+            held.append(w * 2.0)
+            rule.minimize(pd.reduce_sum(w))
+        gc.collect()
+        assert memory() is not None
+        for k, v in enumerate(held):
+            np.testing.assert_array_equal(v.numpy(), 2.0 * np.arange(8) - k)
