@@ -33,13 +33,19 @@ _ANY = float("inf")
 
 
 class _Leaf:
-    """A leaf of a pattern: a constant, or a value of a certain type."""
+    """A leaf of a pattern: a constant, or a value of a certain type.
 
-    __slots__ = ("constant", "type")
+    `source` is a reference to the parameter of which it is a value, if there is a newer one by now:
+    a step trains it.
+    """
+
+    __slots__ = ("constant", "source", "type")
 
     def __init__(self, x: Variable) -> None:
         self.constant = x if x.value is not None else None
         self.type = None if x.eager_value is None else type_key(x)
+        is_read = x.source is not None and x.source.is_persistent
+        self.source = ref(x.source) if is_read else None
 
     def fits(self, x: Variable, attributes: dict[str, Any], through: bool) -> bool:
         """Return whether a Variable may take the place of the leaf."""
@@ -50,6 +56,12 @@ class _Leaf:
             return False
         if through and x.tracked and attributes.get("node") is not None:
             return False  # it is computed again
+        source = attributes.get("source")
+        if self.source is not None:
+            if self.source() is not source:
+                return False
+        elif source is not None and source.is_persistent:
+            return False
         return (attributes.get("type_key") or type_key(x)) == self.type
 
 

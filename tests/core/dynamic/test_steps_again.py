@@ -275,6 +275,37 @@ def test_a_step_that_fails_leaves_the_next_one_right(backward):
         assert step(good) < first[-1]
 
 
+@pytest.mark.parametrize("backward", [False, True])
+def test_costs_of_values_before_a_step_train_their_own_net(backward):
+    torch = pytest.importorskip("torch")
+    x, y = torch.tensor(X), torch.tensor(Y)
+    nets = [pd.nn.FC(1, kernel_init=np.full((3, 1), k, f32)) for k in range(3)]
+    others = [
+        [torch.full((3, 1), float(k), requires_grad=True), torch.zeros(1, requires_grad=True)]
+        for k in range(3)
+    ]
+    for net in nets:
+        net(pd.constant(X))  # builds its parameters
+    rule = pd.SGDOptimizer(0.05)
+    with pd.guard():
+        for k in range(9):
+            net, own = nets[k % 3], others[k % 3]
+            first, second = loss_of(net), loss_of(net, y=2 * Y)  # both of the values at this line
+            costs = [((x @ own[0] + own[1] - goal) ** 2).mean() for goal in (y, 2 * y)]
+            for loss, gradients in zip(
+                (first, second), [torch.autograd.grad(c, own) for c in costs], strict=True
+            ):
+                if backward:
+                    loss.backward()
+                rule.minimize(loss)
+                net.clear_gradients()
+                for v, g in zip(own, gradients, strict=True):
+                    v.data -= 0.05 * g
+            for each, values in zip(nets, others, strict=True):
+                np.testing.assert_allclose(each.W.numpy(), values[0].detach(), rtol=1e-4, atol=1e-5)
+                np.testing.assert_allclose(each.B.numpy(), values[1].detach(), rtol=1e-4, atol=1e-5)
+
+
 def test_a_result_in_between_that_is_held_has_its_value(again):
     net, rule, held = pd.nn.Sequential(pd.nn.FC(2), pd.nn.FC(1)), pd.SGDOptimizer(0.1), []
     with pd.guard():
