@@ -448,6 +448,8 @@ def use_device(device: str) -> None:
 def reset(seed: int | None = None) -> None:
     """Replace the default session by a new one on the same device, and clear all names.
 
+    A `with` of a session or of `pd.guard()` that is open keeps its own, with its seed and draws.
+
     Args:
         seed: an integer, 0 by default.
     """
