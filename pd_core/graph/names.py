@@ -133,6 +133,8 @@ class Names:
         self.counters: dict[str, Iterator[int]] = {}
         self.node_counters: dict[str, Iterator[int]] = {}  # of names that are not registered
         self.sizes: dict[str, str] = {}  # names in an imported file of sizes without their own
+        # whether variables that are made later are trainable, by name, as in a training before
+        self.flags: dict[str, bool] = {}
         self.equal_sizes: dict[str, str] = {}  # sizes that share one name in an imported file
         self.lock = RLock()
 

@@ -25,7 +25,7 @@ from .initializers import (
     require_initializer,
 )
 from .method import Methods, provided
-from .names import register
+from .names import names, register
 from .operators import Operators
 from .recording import as_number, recorder
 from .roles import (
@@ -153,6 +153,9 @@ class Variable(Operators, Methods):
             attributes["options"] = TrainingOptions(learning_rate, regularizer, clip, row_sparse)
         attributes["site"] = user_site()
         register(self, name)
+        flags = names().flags
+        if flags and self.name in flags:
+            attributes["trainable"] = flags[self.name]
 
     @classmethod
     def of(cls, dims: Iterable[Dim], dtype: DTypeLike, name: str = "", **state: Any) -> Self:

@@ -190,7 +190,7 @@ class Structure(Part):
         if is_buffer:
             self._buffers.add(name)
         elif self._frozen:
-            v.trainable = False
+            v.trainable = names().flags.get(v.name, False)
 
     def _fix_prefix(self):
         parent = self._placed_in()

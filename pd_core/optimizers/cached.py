@@ -147,6 +147,8 @@ def cached_tracing(optimizer: TraceableOptimizer, session: Session) -> CachedTra
     cached = session.optimizers.get(optimizer)
     if cached is None:
         cached = session.optimizers[optimizer] = CachedTracing(optimizer, session)
+        if session.numbers_of_optimizers is not None:
+            session.numbers_of_optimizers.give(optimizer, cached.name)
     if "_inherited" in vars(optimizer):  # of the optimizer that it is a copy of
         vars(optimizer)["_groups"] = optimizer.groups  # of the same parameters
         cached.waiting = vars(optimizer).pop("_inherited").by_name()

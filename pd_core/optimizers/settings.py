@@ -1,8 +1,10 @@
 """What updates read of an optimizer: numbers that may change between steps, and the rest."""
 
 import gc
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -125,6 +127,7 @@ class Settings:
         self._uses: list[Use] = []
         self._is_used = False
         self.set_before: set[Place] = set()  # numbers that were set since the first step was built
+        self._changes: dict[Place, int] = {}  # when each was set last, among all changes
 
     # ---- numbers
 
@@ -164,6 +167,7 @@ class Settings:
     def change(self, place: Place, value: Any) -> None:
         """Change the number of a place to that of a setting, in all graphs that read it."""
         number = _number(value)
+        self._changes[place] = next(_moments)
         if self._is_used:
             self.set_before.add(place)
         for (p, _, times), v in list(self._variables.items()):
@@ -172,18 +176,24 @@ class Settings:
 
     def numbers_set(self, optimizer: Any) -> dict[str, float]:
         """Return the numbers that were set since the first step was built, by name."""
-        places = [(_place_name(p), _number(_at(optimizer, p))) for p in self.set_before]
-        return {name: number for name, number in sorted(places) if number is not None}
+        places = {_place_name(p): _number_or_off(p, _at(optimizer, p)) for p in self.set_before}
+        return {name: places[name] for name in sorted(places) if places[name] is not None}
 
-    def has(self, optimizer: Any, name: str) -> bool:
-        """Return whether an optimizer has a number of a name, as `numbers_set` gives them."""
-        return _number(_at(optimizer, _place(name))) is not None
+    def has(self, optimizer: Any, name: str, number: float) -> bool:
+        """Return whether an optimizer can have a number of a name, as `numbers_set` gives them."""
+        place = _place(name)
+        value = _at(optimizer, place)
+        return _number(value) is not None or _off(place) == number == _number_or_off(place, value)
+
+    def changed_at(self, name: str) -> int:
+        """Return when the number of a name was set last, to be compared with `latest_change`."""
+        return self._changes.get(_place(name), -1)
 
     def set_number(self, optimizer: Any, name: str, number: float) -> None:
         """Set the number of a name."""
         place = _place(name)
         self._is_used = True
-        value = _with_number(_at(optimizer, place), number)
+        value = None if number == _off(place) else _with_number(_at(optimizer, place), number)
         if len(place) == 1:
             setattr(optimizer, place[0], value)
             return
@@ -253,6 +263,24 @@ class Settings:
     def _key(self, place, value):
         number = _number(value) if self.is_constant(place) else None
         return place, _form(value), number
+
+
+_moments = count()  # of all changes of settings
+
+
+def latest_change() -> int:
+    """Return a number that those of later changes of settings are above."""
+    return next(_moments)
+
+
+def _off(place):
+    """The number that stands for a penalty or a clip that was taken away; None for others."""
+    return {"regularizer": 0.0, "clip": math.inf}.get(place[-1])
+
+
+def _number_or_off(place, value):
+    """The number of a setting in the state of an optimizer."""
+    return _off(place) if _is_nothing(value) else _number(value)
 
 
 def _place_name(place):

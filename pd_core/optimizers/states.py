@@ -159,7 +159,9 @@ def load(
     for name, value in values.items():
         if name in found:
             arrays[found[name]] = _fitting(who, name, found[name], value)
-        elif name.startswith(_SETTINGS) and settings.has(optimizer, name.removeprefix(_SETTINGS)):
+        elif name.startswith(_SETTINGS) and settings.has(
+            optimizer, name.removeprefix(_SETTINGS), float(np.asarray(value))
+        ):
             numbers[name.removeprefix(_SETTINGS)] = float(np.asarray(value))
         elif not is_whole and may_have(name):
             later[name] = np.array(value)

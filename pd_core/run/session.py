@@ -85,6 +85,7 @@ class Session(NotCopied, MovedNames):
         self.observers = Observers(check_numerics)
         # the state of optimizers that step inside `pd.guard()`
         self.optimizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self.numbers_of_optimizers: Any = None  # that wait for their first steps
         add_session(self)
 
     def __repr__(self) -> str:

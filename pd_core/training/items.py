@@ -7,6 +7,7 @@ from typing import Any
 from ..graph.errors import GraphError
 from ..run.session import Session, default_session, use_device
 from ..run.states import by_name, entries, flag, integer, maybe, number
+from .by_hand import SetByHand
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
 
@@ -15,8 +16,9 @@ class Device(RunnerItem):
     """The session whose values the items inside use: by default the one in force.
 
     `device` is a Session, or a device to which the default session moves, see `pd.use_device`. A
-    checkpoint has all values of the session, its seed and its random draws, unless the step saves
-    what it needs of these itself.
+    checkpoint has all values of the session, its seed and its random draws, and what was set by hand
+    since the first step: which parameters are trainable, and numbers of optimizers such as the
+    learning rate; unless the step saves what it needs of these itself.
     """
 
     def __init__(self, device: str | Session | None = None):
@@ -29,6 +31,9 @@ class Device(RunnerItem):
                 use_device(self.device)
             session = self.device if isinstance(self.device, Session) else default_session()
             context.session = stack.enter_context(session)
+            self._by_hand = SetByHand(session)
+            stack.callback(self._by_hand.close)
+            self._is_noted = False
             super().initialize(context, following)
             self._stack = stack.pop_all()
 
@@ -39,10 +44,21 @@ class Device(RunnerItem):
     def state(self) -> dict[str, Any] | None:
         if getattr(self.context.forward, "saves_values", False):
             return None
-        return self.context.session.state()
+        by_hand = self._by_hand.state()
+        state = self.context.session.state()
+        return {**state, "by_hand": by_hand} if by_hand else state
+
+    def on_batch_begin(self, following: Following) -> Any:
+        result = following()
+        if not self._is_noted:
+            self._is_noted = True
+            self._by_hand.note()
+        return result
 
     def check(self, state: dict[str, Any]) -> None:
-        self.context.session.store.restorable(state)
+        own, by_hand = _parted(state)
+        self.context.session.store.restorable(own)
+        self._by_hand.check(by_hand)
         known = {*state["values"], *state.get("tables", ())}
         lacking = [name for name in self.context.parameters if name not in known]
         if lacking:
@@ -51,10 +67,18 @@ class Device(RunnerItem):
             )
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.context.session.restore(state)
+        own, by_hand = _parted(state)
+        self.context.session.restore(own)
+        self._by_hand.restore(by_hand)
 
     def undoing(self) -> Callable[[], Any]:
-        return list  # the session goes back by itself
+        return self._by_hand.undoing()  # the session goes back by itself
+
+
+def _parted(state):
+    """The state of a session, and what was set by hand."""
+    own = dict(state)
+    return own, own.pop("by_hand", {})
 
 
 class Counter(RunnerItem):

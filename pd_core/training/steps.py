@@ -442,7 +442,7 @@ class Update(RunnerItem):
                     f"  {what} only here: {_listed(here - there)}"
                 )
         for name, value in found.get("settings", {}).items():
-            if not self.optimizer.settings.has(self.optimizer, name):
+            if not self.optimizer.settings.has(self.optimizer, name, value):
                 raise GraphError(
                     f"Resume: the checkpoint sets {name} to {value}, which is no number of this "
                     f"{own['optimizer']}"
