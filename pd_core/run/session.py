@@ -339,7 +339,9 @@ class Session(NotCopied, MovedNames):
     def state(self) -> dict[str, Any]:
         """Return seed, draws and all stored values by name, for `restore`.
 
-        Rows of sharded tables are not among them, only the names of the tables.
+        Rows of sharded tables are not among them, only the names of the tables; nor is what objects
+        have: numbers that were set in optimizers, which `optimizer.state()` has, `trainable` of
+        parameters, and modes of layers.
 
         Returns:
             A dict of numbers, texts and arrays.

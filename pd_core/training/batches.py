@@ -93,7 +93,9 @@ class ArrayReader:
             raise ShapeError(f"ArrayReader: arrays of {lengths} samples")
         if batch_size < 1:
             raise ValueError(f"ArrayReader: batch_size is at least 1, not {batch_size}")
-        self.batch_size, self.shuffle, self.seed = int(batch_size), shuffle, seed
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise ValueError(f"ArrayReader: seed is a whole number of 0 or more, not {seed!r}")
+        self.batch_size, self.shuffle, self.seed = int(batch_size), shuffle, int(seed)
         self.weights = None if weights is None else _checked_weights(weights, lengths[0])
         self.passes = 0  # that have begun
 

@@ -16,8 +16,8 @@ class Device(RunnerItem):
     """The session whose values the items inside use: by default the one in force.
 
     `device` is a Session, or a device to which the default session moves, see `pd.use_device`. A
-    checkpoint has all values of the session, its seed and its random draws, and what was set by hand
-    since the first step: which parameters are trainable, and numbers of optimizers such as the
+    checkpoint has all values of the session, its seed and its random draws, and what was set by
+    hand since the first step: which parameters are trainable, and numbers of optimizers such as the
     learning rate; unless the step saves what it needs of these itself.
     """
 

@@ -15,6 +15,9 @@ _OF_MODULES = {
         "pd_core.training.fit.history": "Recorder",
         "pd_core.training.fit.kept_update": "KeptUpdate",
     },
+    "tests/core/training/test_set_by_hand.py": {
+        "pd_core.training.by_hand": "SetByHand",
+    },
     "tests/core/layers/test_held.py": {
         "pd_core.layers.layer": "Layer",
         "pd_core.training.module": "Module",

@@ -35,19 +35,16 @@ class Once(RunnerItem):
 
 
 def check(build, folder):
-    """A training goes on from before the change, from after it, and from a resumed one."""
+    """A training goes on from after the change, also from a checkpoint of one that was resumed."""
     whole, _ = train(build, SaveEvery(1, folder, keep=None))
-    for name, more in ("1", ()), ("3", [SaveEvery(1, folder / "again", keep=None)]):
-        again, _ = train(build, Resume(folder / f"batch-0000{name}"), *more, seed=4)
-        assert_same_state(again, whole)
-    again, _ = train(build, Resume(folder / "again" / "batch-00005"), seed=5)
-    assert_same_state(again, whole)
+    again = SaveEvery(1, folder / "again", keep=None)
+    for path, more in ("batch-00003", [again]), ("again/batch-00005", []):
+        state, _ = train(build, Resume(folder / path), *more, seed=4)
+        assert_same_state(state, whole)
 
 
 def network():
-    return pd.nn.Sequential(
-        pd.nn.FC(5, act="tanh"), pd.nn.BatchNorm1d(), pd.nn.Dropout(0.5), pd.nn.FC(3), name="net"
-    )
+    return pd.nn.Sequential(pd.nn.FC(5, act="tanh"), pd.nn.FC(3), name="net")
 
 
 def dynamic(make, change, frozen=False, scaled=False):
@@ -84,30 +81,36 @@ def setting(**values):
     return change
 
 
-def lower_group(net, optimizer):
-    optimizer.groups = [{"params": "W$", "learning_rate": 0.011}]
+def set_group(**values):
+    def change(net, optimizer):
+        optimizer.groups = [{"params": "W$", **values}]
+
+    return change
 
 
-def no_penalty_of_group(net, optimizer):
-    optimizer.groups = [{"params": "W$", "regularizer": None}]
+def together(*changes):
+    def change(net, optimizer):
+        for each in changes:
+            each(net, optimizer)
+
+    return change
 
 
 GROUP = [{"params": "W$", "learning_rate": 0.2}]
 PENALISED = [{"params": "W$", "regularizer": pd.L2(0.3)}]
 CHANGES = {
-    "rate": (momentum(), setting(learning_rate=0.03)),
-    "momentum": (momentum(), setting(momentum=0.2)),
-    "rate of a group": (momentum(groups=GROUP), lower_group),
-    "penalty of a group": (momentum(groups=PENALISED), no_penalty_of_group),
-    "penalty": (momentum(regularizer=pd.L2(0.3)), setting(regularizer=None)),
-    "penalty of 0": (momentum(regularizer=pd.L2(0.3)), setting(regularizer=pd.L2(0.0))),
+    "rate": (momentum(accumulate=2), setting(learning_rate=0.03)),
+    "numbers": (
+        momentum(groups=GROUP),
+        together(setting(momentum=0.2), set_group(learning_rate=0.011)),
+    ),
+    "penalties": (
+        momentum(groups=PENALISED, regularizer=pd.L2(0.3)),
+        together(setting(regularizer=None), set_group(regularizer=None)),
+    ),
     "clip": (momentum(clip=pd.ClipNorm(0.01)), setting(clip=None)),
     "frozen": (momentum(), lambda net, optimizer: net[0].freeze()),
-    "accumulated": (momentum(accumulate=2), setting(learning_rate=0.03)),
-    "lookahead": (
-        lambda: pd.Lookahead(pd.AdamOptimizer(0.1), k=2),
-        setting(learning_rate=0.03),
-    ),
+    "lookahead": (lambda: pd.Lookahead(pd.AdamOptimizer(0.1), k=2), setting(learning_rate=0.03)),
 }
 
 
@@ -255,6 +258,12 @@ def test_a_resume_that_fails_sets_nothing(tmp_path):
         optimizer = pd.MomentumOptimizer(0.1, rate_in_velocity=False)
         optimizer.minimize(pd.reduce_sum(v * v))
     assert optimizer.learning_rate == 0.1
+
+
+@pytest.mark.parametrize("seed", [None, -1, 0.5, True])
+def test_seeds_of_readers_are_checked(seed):
+    with pytest.raises(ValueError, match="seed is a whole number of 0 or more"):
+        ArrayReader(FEATURES, shuffle=True, seed=seed)
 
 
 # ---- states of optimizers
