@@ -42,7 +42,7 @@ def set_later(session: Session, later: Later | None) -> None:
 def numbers_by_name(session: Session) -> dict[str, dict[str, float]]:
     """Return the numbers set by hand of the optimizers that step in a session, by prefix."""
     later = later_of(session)
-    found = {} if later is None else dict(later.numbers)
+    found = {} if later is None else {k: dict(numbers) for k, numbers in later.numbers.items()}
     for optimizer, cached in list(session.optimizers.items()):
         found[cached.name] = optimizer.settings.numbers_set(optimizer)
     return {prefix: numbers for prefix, numbers in found.items() if numbers}
