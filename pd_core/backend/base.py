@@ -1,6 +1,6 @@
 """The interfaces of a backend, which compiles Graphs and holds values on a device."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -132,11 +132,14 @@ class Program(Protocol):
     lengths: list[Length]
 
     def bind(
-        self, states: Sequence[Variable], updated: Sequence[Variable], keeps_before: bool = False
+        self,
+        states: Sequence[Variable],
+        updated: Sequence[Variable],
+        kept: Container[Variable] = (),
     ) -> Executable:
         """Return an executable on these variables, in the order of the graph's states, updates.
 
-        With `keeps_before` the values before a run are kept where only whole ones are written.
+        Of those `kept` the values before a run are, where only whole ones are written.
         """
 
 

@@ -1,5 +1,9 @@
 """The inputs and outputs of a stage as they are bound in its session, from run to run."""
 
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,11 @@ from .recorded import Recorder, Recording
 from .stage_models import StageModel
 
 _SMALL = 1 << 14  # bytes; larger arrays are bound in each run, which costs less than a copy
+_CPU = ["CPUExecutionProvider"]
+
+# Takes all from an iterator. Python handles signals between its instructions: none comes between
+# calls of C functions that `map` makes here.
+consume = deque[Any](maxlen=0).extend
 
 
 class Bound:
@@ -29,6 +38,7 @@ class Bound:
     ):
         self.session, self.part, self.device = session, part, device
         self.binding = session.io_binding()
+        self._start = _starter(session, self.binding)
         self._fed: dict[str, np.ndarray] = {}  # arrays that stay bound
         self._fetched: dict[str, np.ndarray] = {}
         self._shapes: dict[str, tuple[int, ...] | None] = {}  # of what is bound to an input
@@ -52,13 +62,16 @@ class Bound:
         handed: dict[int, Any],
         fetched: list[Any],
         keep: bool,
+        after: Iterable[Callable[[], Any]] = (),
     ) -> None:
         """Run the stage on its feeds and on what is handed to it, and fill in its results.
 
-        With `keep` the fetches stay on the device.
+        With `keep` the fetches stay on the device. The functions `after` are called with the run:
+        no signal comes between it and them, as long as they are C code.
         """
         recording = None if keep else self._recording
         if recording is not None and recording.run(feeds, seed, fetched):
+            consume(map(call, after))
             return
         part, fed = self.part, self._fed
         self._is_steady = True
@@ -86,11 +99,11 @@ class Bound:
         if self.device[0] != "cpu":  # feeds are copied there on another stream than that of the run
             self.binding.synchronize_inputs()
         try:
-            self.session.run_with_iobinding(self.binding)
+            consume(map(call, (self._start, *after)))
         except Exception as error:
             if not self._fetched or part.may_have_written(error):
                 raise
-            self._run_again()
+            self._run_again(after)
         self._collect(handed, fetched, keep)
         if recording is not None and not recording.after(self.session, feeds, seed, fetched):
             self.session.run_with_iobinding(self.binding)
@@ -109,7 +122,7 @@ class Bound:
         else:
             self.binding.bind_cpu_input(name, array)
 
-    def _run_again(self) -> None:
+    def _run_again(self, after: Iterable[Callable[[], Any]]) -> None:
         """Run without arrays for the results.
 
         An imported model may declare a size of its feeds that a result does not have.
@@ -118,7 +131,7 @@ class Bound:
         self._is_steady = False
         for _, name in self.part.fetches:
             self.binding.bind_output(name, "cpu")
-        self.session.run_with_iobinding(self.binding)
+        consume(map(call, (self._start, *after)))
 
     def _collect(self, handed: dict[int, Any], fetched: list[Any], keep: bool) -> None:
         part, bound = self.part, self._fetched
@@ -143,3 +156,11 @@ class Bound:
             bound = self._fetched[name] = np.empty_like(array)
             value = onnxruntime.OrtValue.ortvalue_from_numpy(bound)
             self.binding.bind_ortvalue_output(name, value)
+
+
+def _starter(session: Any, binding: Any) -> Callable[[], Any]:
+    """Return what runs a session: on a CPU a function of C, which the method has inside of it."""
+    inner, own = getattr(session, "_sess", None), getattr(binding, "_iobinding", None)
+    if inner is None or own is None or session.get_providers() != _CPU:
+        return partial(session.run_with_iobinding, binding)
+    return partial(inner.run_with_iobinding, own, None)

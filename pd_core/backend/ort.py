@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import cache, partial
@@ -391,13 +391,16 @@ class OrtProgram:
         return [k for part in self.parts for k in part.written]
 
     def bind(
-        self, states: Sequence[Variable], updated: Sequence[Variable], keeps_before: bool = False
+        self,
+        states: Sequence[Variable],
+        updated: Sequence[Variable],
+        kept: Container[Variable] = (),
     ) -> "OrtExecutable":
         """Return an executable on these variables, in the order of the graph's states, updates.
 
-        With `keeps_before` the values before a run are kept where only whole ones are written.
+        Of those `kept` the values before a run are, where only whole ones are written.
         """
-        return OrtExecutable(self, states, updated, keeps_before)
+        return OrtExecutable(self, states, updated, kept)
 
     def traced(self, error: Exception, number: int) -> BackendError:
         """Return the runtime's error of a stage with the operator that failed and its line."""
@@ -439,13 +442,13 @@ class OrtExecutable:
         program: OrtProgram,
         states: Sequence[Variable],
         updated: Sequence[Variable],
-        keeps_before: bool = False,
+        kept: Container[Variable] = (),
     ):
         self.program = program
         # references to Variables, which the targets keep alive
         self.states: list[Any] = [ref(v) for v in states]
         self.updated: list[Any] = [ref(v) for v in updated]
-        self.written = [] if keeps_before else program.written
+        self.written = [k for k in program.written if updated[k] not in kept]
         self.in_place = {k for part in program.parts for k in part.in_place} | {*self.written}
         self.swapped = [k for k in range(len(updated)) if k not in self.in_place]
         self.phases: dict[tuple[int, ...] | None, _Phase] = {}  # by the ids of the buffers
@@ -473,6 +476,9 @@ class OrtExecutable:
         phase = self.phases.get(last.following) if last is not None else None
         if phase is None:
             phase = self.bindings(values, last)
+        if phase.swapped:  # now: an interrupt may come as soon as they have changed places
+            values.stamp = object()
+        stamp = values.stamp
         fetched: list[Any] = [None] * self.program.fetched
         handed: dict[int, Any] = {}
         for number, bound in enumerate(phase.bound):
@@ -484,19 +490,16 @@ class OrtExecutable:
             elif part.divided and exchange is not None:
                 exchange.start({k: handed[k].numpy() for k in self.program.seam if k in handed})
             try:
-                bound.run(feeds, seed, handed, fetched, keep)
+                bound.run(feeds, seed, handed, fetched, keep, phase.after[number])
             except Exception as error:
                 for k in self.swapped:
                     self.buffers[2][k][1] = None  # it may be half written
                 values.stamp = object()
                 raise self.program.traced(error, number) from error
-        if self.stamp is not values.stamp:
+        is_same = values.stamp is stamp  # no exchange has stored anything
+        if last is None:
             values.note(self.swapped, self.written, self.updated)
-        for pair in phase.swapped:
-            pair.reverse()
-        if phase.swapped:
-            values.stamp = object()
-        self.last, self.stamp = phase, values.stamp
+        self.last, self.stamp = phase, values.stamp if is_same else None
         return fetched
 
     def _exchange(self, handed, exchange):
@@ -564,4 +567,7 @@ class _Phase:
 
     def __init__(self, bound: list[Bound], held: list[Any], swapped: list[list]):
         self.bound, self.held, self.swapped = bound, held, swapped
+        # what is called with the run of each stage: the new values are there with the last one
+        self.after: list[list] = [[] for _ in bound]
+        self.after[-1] = [pair.reverse for pair in swapped]
         self.following: tuple[int, ...] | None = None

@@ -1,6 +1,6 @@
 """Runtimes that take models and arrays; ONNX's evaluator, the ground truth of the tests."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
@@ -129,11 +129,14 @@ class ReferenceProgram:
         self.lengths: list[Length] = []
 
     def bind(
-        self, states: Sequence[Variable], updated: Sequence[Variable], keeps_before: bool = True
+        self,
+        states: Sequence[Variable],
+        updated: Sequence[Variable],
+        kept: Container[Variable] = (),
     ) -> "ReferenceExecutable":
         """Return an executable on these variables, in the order of the graph's states, updates.
 
-        It keeps the values before in any case.
+        It keeps the values of all before a run.
         """
         return ReferenceExecutable(self, states, updated)
 

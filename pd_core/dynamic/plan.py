@@ -45,8 +45,9 @@ class Plan:
         fed = {v: np.asarray(v.eager_value) for v in structure.leaves if v.eager_value is not None}
         source = Source(structure, fetches, updates, NO_SEAM, fed, False, [update])
         compiled, is_new = compiler.find(source)
+        changes = dict(updates)
         # reads in use, and gradients that nobody has read yet, need the values before
-        self.program = Program(compiled, structure, dict(updates), is_new, keeps_before=True)
+        self.program = Program(compiled, structure, changes, is_new, kept=changes)
         self.updated, self.lengths = self.program.updated, compiled.lengths
         self.knows_lines = is_new  # of what it runs on for the first time
         used = structure.leaves

@@ -1,6 +1,6 @@
 """The compiler of a session: from what is asked for to the program that runs it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
@@ -28,7 +28,8 @@ class Compiler:
     """Programs for requests: those of a cache, or new ones.
 
     `programs` has the compiled graphs that all sessions of a device share, by structure; without it
-    each is compiled, by the function `make`. Whoever evaluates holds the `lock`.
+    each is compiled, by the function `make`. Whoever evaluates holds the `lock`. Of variables `kept`
+    the values before a step are.
     """
 
     def __init__(
@@ -37,9 +38,10 @@ class Compiler:
         programs: ProgramCache | None,
         make: Callable[[Backend, Source], Compiled] = compiled,
         lock: AbstractContextManager = NO_LOCK,
+        kept: Container[Variable] = (),
     ):
         self.backend, self.programs, self.make = backend, programs, make
-        self.lock = lock
+        self.lock, self.kept = lock, kept
         self.cache = Cache()
 
     def call(
@@ -131,7 +133,7 @@ class Compiler:
         pairs = ([d if k is None else sizes[k] for d, k in pair] for pair in found.equal)
         equal = [(a, b) for a, b in pairs]
         inputs = Inputs([leaves[k] for k in found.fed], held, equal, fed)
-        return Program(found, structure, changes, is_new, inputs)
+        return Program(found, structure, changes, is_new, inputs, self.kept)
 
     def find(self, source: Source) -> tuple[Compiled, bool]:
         """Return the compiled graph of a structure, and whether it is new."""
@@ -145,6 +147,14 @@ class Compiler:
         found = programs.templates.compiled(self.backend, source, self.make)
         programs.add(structure, found)
         return found, True
+
+    def drop_writers(self, variables: Container[Variable]) -> None:
+        """Drop the programs that write new values of variables over those before."""
+        with self.lock:
+            for key, (entry, _) in list(self.cache.entries.items()):
+                program = getattr(entry, "program", entry)
+                if isinstance(program, Program) and any(v() in variables for v in program.written):
+                    self.cache.entries.pop(key, None)
 
     def clear(self) -> None:
         """Drop all programs; what is evaluated again is compiled again."""

@@ -1,13 +1,15 @@
 """Whether evaluations run kernels that are compiled for them: `pd.fused()` and the environment."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from weakref import WeakSet
 
 from ..backend.base import Backend
 from ..backend.fused.compilers import compiler as c_compiler
 from ..graph.errors import PlaceError
+from ..graph.variable import Variable
 from .compiler import Compiler
 from .programs import program_cache
 
@@ -72,11 +74,12 @@ class Compilers:
         self._default = fused_by_default() if fused is None else fused
         if self._default and self._can:
             c_compiler()  # an error where the session is made
+        self._kept: WeakSet[Variable] = WeakSet()
         self._of: dict[bool, Compiler] = {False: self._new(plain)}
         self.usual = self._with(self._can and self._default)
 
     def _new(self, backend: Backend) -> Compiler:
-        return Compiler(backend, program_cache(backend), lock=self._lock)
+        return Compiler(backend, program_cache(backend), lock=self._lock, kept=self._kept)
 
     @property
     def fused(self) -> bool:
@@ -94,6 +97,17 @@ class Compilers:
         if found is None:  # two threads may make it at the same time: one of them is kept
             found = self._of.setdefault(True, self._new(self._make(fused=True)))
         return found
+
+    def keep_before(self, variables: Iterable[Variable]) -> None:
+        """Let steps keep the values of variables before them, which `Values.before` returns.
+
+        Fused ones write the others over these.
+        """
+        fresh = set(variables).difference(self._kept)
+        self._kept.update(fresh)
+        if fresh:
+            for compiler in list(self._of.values()):
+                compiler.drop_writers(fresh)
 
     def clear(self) -> None:
         """Drop all programs; what is evaluated again is compiled again."""

@@ -1,6 +1,6 @@
 """Programs: what runs an evaluation."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence, Set
 from typing import Any
 from weakref import ref
 
@@ -22,8 +22,8 @@ class Program:
     Holds neither targets nor nodes, and variables weakly, so that a graph without other references
     is freed. `changes` are the new values of variables; those that are constants no graph computes.
     `is_new` if it was made for these very targets; errors name their lines if it `has_lines`. The
-    `inputs` are empty where whoever runs it knows the order of its feeds. With `keeps_before` the
-    values before a run are kept, but for tables whose rows it writes; else those `written` are not.
+    `inputs` are empty where whoever runs it knows the order of its feeds. Of variables `kept` the
+    values before a run are, but for tables whose rows it writes; of those `written` they are not.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Program:
         changes: Mapping[Variable, Variable | None],
         is_new: bool,
         inputs: Inputs = NO_INPUTS,
-        keeps_before: bool = False,
+        kept: Container[Variable] = (),
     ):
         leaves = structure.leaves
         states = [leaves[k] for k in compiled.states]
@@ -51,7 +51,7 @@ class Program:
         self.redrawn: list[Any] = [ref(v) for v, new in changes.items() if new is None]
         self.draws: list[Any] = [structure.draws[k] for k in compiled.draws]
         graph = compiled.graph
-        self.executable = None if graph is None else graph.bind(states, updated, keeps_before)
+        self.executable = None if graph is None else graph.bind(states, updated, kept)
         written = () if self.executable is None else self.executable.written
         self.written: Set[Any] = frozenset([self.updated[k] for k in written])
         self.inputs = inputs

@@ -36,6 +36,7 @@ class GradientMachine:
     def __init__(self, topology, pool, learned):
         self.topology, self.pool, self.learned = topology, pool, learned
         self.session = pool.session
+        self.session.compilers.keep_before(learned)
         self.parameters = topology.parameters
         self._requested = {}  # fields of the layers that a handler has asked for, by name
         self._batch = self._ranks = None  # of the last forward pass

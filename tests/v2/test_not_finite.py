@@ -7,6 +7,7 @@ import pytest
 
 import pd_core as pd
 import pd_v2 as paddle
+from pd_core.backend.fused.build import available
 from pd_v2 import settings
 from pd_v2.attr import Param
 from pd_v2.not_finite import NotFiniteWarning, quoted
@@ -232,3 +233,20 @@ def test_a_file_with_such_values_is_written_with_a_warning(save, to, tmp_path):
         target.seek(0)
     again = Parameters.from_tar(target)
     assert np.isnan(again["_y.w0"]).all() and again["_e.w0"].tolist() == [[-INF]]
+
+
+@pytest.mark.skipif(not available(), reason="there is no C compiler here")
+def test_fused_steps_keep_the_values_before():
+    """They may write parameters in place: the search is among those of the batch."""
+    pool = paddle.parameters.create(cost := line())
+    sgd = paddle.trainer.SGD(cost, pool, paddle.optimizer.Adam(learning_rate=0.5))
+    outputs = []
+
+    def handler(event):
+        if isinstance(event, paddle.event.EndIteration) and event.batch_id == 1:
+            outputs.append(event.gm.getLayerOutputs("y")["y"]["value"])
+
+    first = r"inf at \[1, 0\] of layer 'e' \(fc\)\n"
+    with pd.fused(), pytest.warns(NotFiniteWarning, match=where(1) + "  .* finite: " + first):
+        sgd.train(batches_of(1.0, 1000.0), event_handler=handler)
+    assert np.isfinite(outputs[0]).all()

@@ -288,6 +288,8 @@ class _Attempt:
 
         None and no members if there is none.
         """
+        statistics = self.fuser.statistics
+        statistics.writer, statistics.written = "", []  # those of an attempt before
         every = self.nodes, self.found, self.needs, self.early, self.used, self.outside
         members, states = last(Nodes(self.values, *every), self.places)
         if not states:

@@ -16,6 +16,7 @@ import pytest
 
 import pd_core as pd
 import pd_v2 as paddle
+from pd_core.backend.bound import consume
 from pd_core.backend.ort import OrtExecutable
 from pd_core.dynamic.pattern import Patterns
 from pd_core.dynamic.state import State
@@ -44,9 +45,9 @@ class Walk:
         code = frame.f_code
         if event == "return" and frame is self.beside:
             self.beside = None
+        self.is_there = self.is_there or (event == "c_call" and arg == consume)
         if event != "call" or self.beside is not None or self.is_there:
             return
-        self.is_there = code.co_name == "run_with_iobinding"
         if code in self.codes:
             self.beside = frame
         elif code.co_filename.startswith(PACKAGE) and not code.co_name.startswith("<"):

@@ -44,7 +44,7 @@ def recorded():
         bind(self, session, part, device, states, updates, *recorder)
         self.own_states = states
 
-    def running(self, feeds, seed, handed, fetched, keep):
+    def running(self, feeds, seed, handed, fetched, keep, after):
         part = self.part
         values = {name: np.array(feeds[k]) for k, name in part.feeds}
         values |= {name: handed[slot].numpy() for slot, name in part.given}
@@ -54,7 +54,7 @@ def recorded():
         if part.seed is not None:
             values[part.seed] = np.array(seed)
         found[id(part)] = Recorded(*part.recorded, values)
-        run(self, feeds, seed, handed, fetched, keep)
+        run(self, feeds, seed, handed, fetched, keep, after)
 
     with (
         mock.patch.object(stage_models.StageModel, "__init__", making),
