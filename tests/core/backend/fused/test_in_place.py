@@ -357,3 +357,30 @@ def test_an_update_that_is_first_in_the_order():
     results, after = program.run(feeds, in_place=True)
     np.testing.assert_array_equal(after["a"], results["a_new"])
     np.testing.assert_array_equal(results["more"], np.cumsum(feeds["a"], 0) + feeds["g"])
+
+
+def test_a_view_whose_shape_the_last_group_has_taken():
+    """Once more without the view; then others see the state, and nothing is in place."""
+    nodes = [
+        N("Reshape", ["a", "pair"], ["t"]),
+        N("Reshape", ["g", "pair"], ["u"]),
+        N("Sub", ["t", "u"], ["w"]),
+        N("Reshape", ["w", "square"], ["back"]),
+        N("Tanh", ["back"], ["a_new"]),
+        N("Shape", ["t"], ["sizes"]),
+        N("Exp", ["h"], ["e"]),
+        N("Neg", ["e"], ["n"]),
+        N("Reshape", ["n", "sizes"], ["more"]),
+    ]
+    for k, node in enumerate(nodes):
+        node.name = f"n{k}"
+    inputs = {"a": (FLOAT, [4, 6]), "g": (FLOAT, [4, 6]), "h": (FLOAT, [24])}
+    constants = {"pair": np.array([2, 12]), "square": np.array([4, 6])}
+    program = Opened(model_of(nodes, inputs, ["more", "a_new"], constants), {"a_new": "a"})
+    rng = np.random.default_rng(0)
+    feeds = {x: rng.normal(size=dims).astype("f") for x, (_, dims) in inputs.items()}
+    results, after = program.run(feeds, in_place=True)
+    np.testing.assert_allclose(results["a_new"], np.tanh(feeds["a"] - feeds["g"]), rtol=1e-5)
+    np.testing.assert_allclose(results["more"], -np.exp(feeds["h"]).reshape(2, 12), rtol=1e-5)
+    if "a_new" not in program.written:
+        np.testing.assert_array_equal(after["a"], feeds["a"])
