@@ -28,8 +28,8 @@ class Compiler:
     """Programs for requests: those of a cache, or new ones.
 
     `programs` has the compiled graphs that all sessions of a device share, by structure; without it
-    each is compiled, by the function `make`. Whoever evaluates holds the `lock`. Of variables `kept`
-    the values before a step are.
+    each is compiled, by the function `make`. Whoever evaluates holds the `lock`. The values
+    of variables `kept` before a step are not written over.
     """
 
     def __init__(

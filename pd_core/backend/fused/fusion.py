@@ -260,6 +260,7 @@ class _Attempt:
             result, last = self._last()
             if last:
                 yield last, result
+        last = set(last)
         fits = [k in self.found and k not in last for k in range(len(self.nodes))]
         needs = [() if k in last else names for k, names in enumerate(self.needs)]
         pending = clusters(self.nodes, needs, fits, self.small, self.early)
