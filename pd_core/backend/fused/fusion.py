@@ -121,6 +121,20 @@ class _Fuser:
             rest = _without_copies(rest, copies)
             del graph.node[:]
             graph.node.extend(ordered(rest, outside))
+            self._declare(graph)
+
+    def _declare(self, graph):
+        """Declare the vectors of numbers that groups make.
+
+        Of a Cast of one that has no shape, the runtime takes it that it is an empty one.
+        """
+        outside = {v.name for v in graph.output}
+        for y in (y for node in graph.node if node.domain == DOMAIN for y in node.output):
+            if y in self.values and y not in outside:
+                dims = self.values.dims(y)
+                if len(dims) == 1 and not dims[0][1]:
+                    kind = self.values.kind(y)
+                    graph.value_info.append(helper.make_tensor_value_info(y, kind, [dims[0][0]]))
 
     def _iterate(self, node):
         """Replace a Scan whose body is one group."""

@@ -5,6 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import pd_core as pd
 from pd_core.backend.fused.build import available
 from pd_core.backend.fused.clusters import clusters, ordered
 from pd_core.backend.fused.fusion import fuse
@@ -563,3 +564,13 @@ def test_a_view_whose_shape_is_only_inside_of_a_group():
     np.testing.assert_allclose(
         run(changed, feeds, library)["y"], run(model, feeds)["y"], rtol=1e-4, atol=1e-4
     )
+
+
+def test_sizes_that_a_group_has_computed():
+    """Its vector is cast outside, to a shape: the runtime infers no other one from it."""
+    with pd.fresh():
+        x = pd.Variable([None, 3, None, None])
+        y = pd.interpolate(x, None, "linear", True, scale=1.7)
+        with pd.Session(fused=True) as session:
+            value = session.eval(y, {x: np.ones((2, 3, 5, 7), "f")})
+    np.testing.assert_allclose(value, np.ones((2, 3, 8, 11), "f"), rtol=1e-6)
