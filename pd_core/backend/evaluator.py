@@ -12,6 +12,7 @@ from onnx.reference.ops.op_conv_transpose import ConvTranspose as OneGroup
 from onnx.reference.ops.op_resize import Resize as AnyResize
 from onnx.reference.ops.op_scan import Scan as Forward
 
+from ..graph.size_entries import sliced
 from .pooling_evaluator import MaxPool
 from .recurrent_evaluator import GRU, LSTM, RNN
 
@@ -117,6 +118,23 @@ class Scan(Forward):
         return outputs
 
 
+class Slice(OpRun):
+    """Slices by ONNX Runtime's bounds.
+
+    ONNX's evaluator takes NumPy's, in which nothing is backward of what stands before the axis.
+    """
+
+    op_domain = ""
+
+    def _run(self, x, starts, ends, axes=None, steps=None):
+        axes = range(len(starts)) if axes is None else axes
+        steps = [1] * len(starts) if steps is None else steps
+        index = [slice(None)] * x.ndim
+        for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
+            index[axis] = sliced(x.shape[axis], *map(int, bounds))
+        return (x[tuple(index)],)
+
+
 def evaluator(model: ModelProto, more: Iterable[type[OpRun]] = ()) -> ReferenceEvaluator:
     """Return ONNX's evaluator of a model, with the operators above and `more` of their kind."""
     own: list[type] = [
@@ -128,6 +146,7 @@ def evaluator(model: ModelProto, more: Iterable[type[OpRun]] = ()) -> ReferenceE
         MaxPool,
         Resize,
         Scan,
+        Slice,
         RNN,
         GRU,
         LSTM,

@@ -162,6 +162,8 @@ def _output_type(call: Call, k: int, tensor: Any, known: Any) -> Any:
         d.dim_value if d.HasField("dim_value") else d.dim_param or fresh_dim()
         for d in tensor.shape.dim
     ]
+    if call.op_type == "Slice" and sizes is not None:
+        inferred = [d if n is None else n for d, n in zip(inferred, sizes, strict=True)]
     return _merged(inferred, sizes), dtype
 
 

@@ -20,6 +20,7 @@ Entry = Dim | None  # a number or bool, the name of a size, or None
 Entries = Sequence[Entry]
 
 MOST_ENTRIES = 64  # of vectors that are followed
+LARGEST = (np.iinfo(np.int32).max, np.iinfo(np.int64).max)  # the end of an axis, as that of a slice
 
 _Rule = Callable[..., Entries | None]  # fn(operator, entries of each input) -> of the first output
 _RULES: dict[str, _Rule] = {}
@@ -200,10 +201,13 @@ def _slice(op: Operator) -> Entries | None:
 
 
 def sliced(size: int, first: int, end: int, step: int) -> slice:
-    """Return Python's slice of what ONNX's Slice takes: it moves a start before the axis to it."""
+    """Return Python's slice of what ONNX's Slice takes: it moves a start before the axis to it.
+
+    The largest integer as an end is that of the axis in either direction, by ONNX Runtime.
+    """
     if step > 0:
         return slice(first, end, step)
-    return slice(max(first, -size), None if end < -size else end, step)
+    return slice(max(first, -size), None if end < -size or end in LARGEST else end, step)
 
 
 @_rule("Split")

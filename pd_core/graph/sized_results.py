@@ -14,7 +14,7 @@ import numpy as np
 
 from .broadcast import broadcast_dims
 from .operator import Operator
-from .size_entries import Entries, Entry, as_dims, entries_of
+from .size_entries import Entries, Entry, as_dims, entries_of, sliced
 from .variable import Dim, Dims, Variable
 
 Sizes = Sequence[Entry] | None
@@ -146,8 +146,8 @@ def _taken(size: Dim, first: Entry, end: Entry, step: Entry) -> Entry:
     """How many elements a slice takes of an axis."""
     if not isinstance(step, int) or first is None or end is None:
         return None
-    if isinstance(size, int) and isinstance(first, int) and isinstance(end, int) and step > 0:
-        return len(range(*slice(first, end, step).indices(size)))
+    if isinstance(size, int) and isinstance(first, int) and isinstance(end, int) and step:
+        return len(range(size)[sliced(size, first, end, step)])
     if step != 1 or first not in (0, size):
         return None
     if first == size:

@@ -9,7 +9,7 @@ from ...graph.errors import ModelError
 from ...graph.loop import loop_node
 from ...graph.node import apply, refined
 from ...graph.rewrite import close
-from ...graph.variable import Variable, constant, describe, fresh_dim
+from ...graph.variable import Dim, Variable, constant, describe, fresh_dim
 from .loading import dims_of
 from .protocol import GraphReader, UnfitSizes, Value
 from .versions import Operator
@@ -181,14 +181,16 @@ def loop(reader: GraphReader, op: Operator) -> list[Variable]:
     limit, condition, init = op.input(0), op.input(1), op.inputs[2:]
     if any(isinstance(x, list) for x in init):
         return _written_out(reader, op, limit, condition, init)
-    dims = [x.dims for x in init]
+    dims, changing = [x.dims for x in init], set[Dim]()
     while True:
         blocks, captures, new, ys = _body(reader, op, init, dims)
-        widened = [_widened(d, y.dims) for d, y in zip(dims, new, strict=True)]
+        widened = [_widened(d, y.dims, changing) for d, y in zip(dims, new, strict=True)]
         if widened == dims:
             break
         dims = widened
-    types = [(d, x.dtype) for d, x in zip(dims, init, strict=True)]
+    # a size that changes from step to step has a name for its steps, and one for the last of them
+    last = [tuple([fresh_dim() if d in changing else d for d in own]) for own in dims]
+    types = [(d, x.dtype) for d, x in zip(last, init, strict=True)]
     types += [((fresh_dim(), *y.dims), y.dtype) for y in ys]
     condition = constant(True) if condition is None else condition
     return list(loop_node(limit, condition, init, captures, blocks["body"], types))
@@ -252,13 +254,19 @@ def _refined(y, info):
     return refined(y, [d if isinstance(d, int) or e is None else e for d, e in pairs])
 
 
-def _widened(dims, after):
-    """Return dims that hold before and after a step; sizes that change are unknown."""
+def _widened(dims, after, changing):
+    """Return dims that hold before and after a step, with names of their own for what changes.
+
+    A name of the graph around the loop is none of them: there it is one number. The names that
+    have been chosen are in the set `changing`.
+    """
     if len(dims) != len(after):
         raise ModelError(f"a state of rank {len(dims)} has rank {len(after)} after a step")
-    return tuple(
-        d if d == e or isinstance(d, str) else fresh_dim() for d, e in zip(dims, after, strict=True)
-    )
+    own = [
+        d if d == e or d in changing else fresh_dim() for d, e in zip(dims, after, strict=True)
+    ]
+    changing.update([a for a, d in zip(own, dims, strict=True) if a != d])
+    return tuple(own)
 
 
 readers = {"If": branch, "Loop": loop, "Scan": scan}

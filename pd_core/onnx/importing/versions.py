@@ -15,6 +15,7 @@ from ...graph.arrays import as_array
 from ...graph.checks import whole
 from ...graph.errors import DamagedModel, ModelError
 from ...graph.node import apply
+from ...graph.size_entries import LARGEST, settled_numbers
 from ...graph.variable import Variable, constant
 
 OLDEST = 7
@@ -163,6 +164,24 @@ def _even_split(op):
 def _slice(op):
     for k, name in enumerate(("starts", "ends", "axes"), 1):
         _attribute_to_input(op, name, k)
+
+
+@until(99, "Slice")
+def _backward_ends(op):
+    """Write the end of a step backward so that ONNX's inference takes it for what the runtime does.
+
+    The largest integer is the end of the axis in either direction for ONNX Runtime; for ONNX a
+    backward slice up to there is empty.
+    """
+    if op.input(4) is None:
+        return
+    ends, steps = (settled_numbers(op.inputs[k]) for k in (2, 4))
+    if ends.value is None or steps.value is None or ends.value.shape != steps.value.shape:
+        return
+    whole_axis = (steps.value < 0) & np.isin(ends.value, LARGEST)
+    if whole_axis.any():
+        first = np.where(whole_axis, np.iinfo(ends.dtype).min, ends.value)
+        op.inputs[2] = constant(first, ends.dtype)
 
 
 @until(10, "TopK")

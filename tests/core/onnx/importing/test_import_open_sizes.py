@@ -147,3 +147,46 @@ def test_a_loop_without_steps(sizes, x):
     for trips in (0, 2):
         with pd.fresh():
             beside_the_runtime(model, {"n": np.array(trips), "x": np.ones((2, 3), "float32")})
+
+
+def test_a_state_that_grows_has_sizes_of_its_own(rng):
+    """The name of an input's size is not that of a state that begins with it."""
+    body = "{ d = Identity(c) w = Concat<axis=0>(v, x) }"
+    nodes = f"s = Loop(n, , x) <body = b (int64 i, bool c, float v) => (bool d, float w) {body}>"
+    model = model_of("int64 n, float[N,2] x, float[N,2] y", f"{nodes} z = Add(y, y)", "s z")
+    model.graph.node[0].attribute[0].g.input[2].type.tensor_type.ClearField("shape")
+    for n in (0, 1, 3):
+        arrays = {"n": np.array(n), **{k: rng.normal(size=(2, 2)).astype("float32") for k in "xy"}}
+        with pd.fresh():
+            slots, (s, z) = beside_the_runtime(model, arrays)
+            assert s.dims[0] not in (slots["x"].dims[0], z.dims[0])
+
+
+ENDS = (-(2**63), -7, -2, 0, 4, 2**31 - 1, 2**63 - 1)
+
+
+@pytest.mark.parametrize("step", [2, -1, -2])
+@pytest.mark.parametrize(
+    "x, taken",
+    [
+        ("float[5] x", "Identity(x)"),
+        ("float[?] x", "Identity(x)"),
+        ("float[?] x", "Constant<value=int64[5] {0,1,2,3,4}>()"),
+        ("float[?] x", "Shape(x)"),
+    ],
+    ids=["axis of known size", "axis of open size", "constant", "size"],
+)
+def test_bounds_of_slices_beyond_the_axis(x, taken, step):
+    """ONNX Runtime's: a step backward from before the axis begins with its first element."""
+    nodes, names = f"v = {taken} s = Constant<value=int64[1] {{{step}}}>() t = Abs(x) ", ["t"]
+    for k, (a, b) in enumerate(itertools.product((-7, -2, 0, 6), ENDS)):
+        names.append(f"y{k}")
+        nodes += f"a{k} = Constant<value=int64[1] {{{a}}}>() b{k} = Constant<value=int64[1] {{{b}}}>()"
+        nodes += f"z{k} = Slice(v, a{k}, b{k}, , s) y{k} = Cast<to=1>(z{k}) "
+    array = np.arange(5, dtype="float32")
+    slots, outputs = beside_the_runtime(model_of(x, nodes, " ".join(names)), {"x": array})
+    with pd.Session("reference") as session:
+        again = session.eval(outputs, {slots["x"]: array})
+    for y, a, b in zip(outputs, again, pd.eval(outputs, {slots["x"]: array}), strict=True):
+        assert all(isinstance(d, str) or d == n for d, n in zip(y.dims, a.shape, strict=True))
+        np.testing.assert_array_equal(a, b)
