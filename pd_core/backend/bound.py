@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from .ort_arrays import array_of, is_bfloat16, ort_value
 from .recorded import Recorder, Recording
 from .stage_models import StageModel
 
@@ -119,6 +120,8 @@ class Bound:
             array = self._fed[name] = array.copy()
         if shape is None:
             self.binding.bind_ortvalue_input(name, array)
+        elif is_bfloat16(array.dtype):
+            self.binding.bind_ortvalue_input(name, ort_value(array))
         else:
             self.binding.bind_cpu_input(name, array)
 
@@ -142,7 +145,7 @@ class Bound:
         values = iter(self.binding.get_outputs_as_ortvaluevector())  # fetches were bound first
         for k, name in part.fetches:
             value = next(values)
-            fetched[k] = onnxruntime.OrtValue(value) if keep else value.numpy()
+            fetched[k] = onnxruntime.OrtValue(value) if keep else array_of(value)
             if name in bound:
                 fetched[k] = fetched[k].copy()
             elif self._is_steady and k in part.fixed and self.device[0] == "cpu":
@@ -154,7 +157,7 @@ class Bound:
         """Bind an array for a small result, whose shape follows from those of the feeds."""
         if array.nbytes <= _SMALL:
             bound = self._fetched[name] = np.empty_like(array)
-            value = onnxruntime.OrtValue.ortvalue_from_numpy(bound)
+            value = ort_value(bound)
             self.binding.bind_ortvalue_output(name, value)
 
 

@@ -28,6 +28,7 @@ from .fused.program import failed_member, fuse
 from .graph_optimizers import unwanted_optimizers
 from .layout import position_major
 from .mismatches import in_words
+from .ort_arrays import array_of, empty_value, is_bfloat16, ort_value, overwrite
 from .over_ranks import sum_over_ranks
 from .passes import (
     CPU,
@@ -240,9 +241,9 @@ class OrtValues:
             array = np.array(array, variable.dtype, order="C")
         array = array.reshape(static(variable.dims))
         if variable.storage.setting is not None and variable in self:
-            self.buffers[variable][0].update_inplace(array)  # programs stay bound to it
+            overwrite(self.buffers[variable][0], array)  # programs stay bound to it
             return
-        value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self.kind, self.number)
+        value = ort_value(array, self.kind, self.number)
         self.buffers.setdefault(variable, [None, None])[:] = value, None
         self.stamp = object()
 
@@ -252,13 +253,12 @@ class OrtValues:
 
     def view(self, variable: Variable) -> np.ndarray:
         """Return the value to be read until the next step, without a copy if it is on the host."""
-        array: np.ndarray = self.buffers[variable][0].numpy()
-        return array
+        return array_of(self.buffers[variable][0])
 
     def before(self, variable: Variable) -> np.ndarray | None:
         """Return a copy of the value before the last step that wrote it; None if it is not kept."""
         _, previous = self.kept(variable)
-        return None if previous is None else np.array(previous.numpy())
+        return None if previous is None else np.array(array_of(previous))
 
     def release(self, variable: Variable) -> Any:
         """Return the value before the last step, and let go of it: no later step writes to it."""
@@ -267,6 +267,8 @@ class OrtValues:
         self.stamp = object()
         if previous is None or self.kind != "cpu":
             return previous
+        if is_bfloat16(variable.dtype):
+            return array_of(previous)
         return np.asarray(_Memory(previous))
 
     def kept(self, variable: Variable) -> tuple[Any, ...]:
@@ -298,9 +300,7 @@ class OrtValues:
         pair = self.buffers.setdefault(variable, [None, None])
         if pair[1] is None:
             self.stamp = object()
-            pair[1] = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-                variable.dims, variable.dtype, self.kind, self.number
-            )
+            pair[1] = empty_value(variable.dims, variable.dtype, self.kind, self.number)
         return pair
 
 
@@ -488,7 +488,7 @@ class OrtExecutable:
             elif part.summed:
                 self._replace(handed, part.summed, sum_over_ranks)
             elif part.divided and exchange is not None:
-                exchange.start({k: handed[k].numpy() for k in self.program.seam if k in handed})
+                exchange.start({k: array_of(handed[k]) for k in self.program.seam if k in handed})
             try:
                 bound.run(feeds, seed, handed, fetched, keep, phase.after[number])
             except Exception as error:
@@ -514,9 +514,9 @@ class OrtExecutable:
     def _replace(self, handed, slots, function):
         """Replace the values in these slots by what a function makes of them on the host."""
         kind, _, number = self.program.device
-        arrays = function([handed[k].numpy() for k in slots])
+        arrays = function([array_of(handed[k]) for k in slots])
         for k, array in zip(slots, arrays, strict=True):
-            handed[k] = onnxruntime.OrtValue.ortvalue_from_numpy(array, kind, int(number or 0))
+            handed[k] = ort_value(array, kind, int(number or 0))
 
     def bindings(self, values: OrtValues, last: "_Phase | None") -> "_Phase":
         """Return what is bound to the current buffers; `last` is what ran before, if known."""

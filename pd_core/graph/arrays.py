@@ -47,7 +47,7 @@ def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") 
         raise _dtype_error(label, value, "rows of different lengths") from None
     if array.dtype == object and None in array.reshape(-1).tolist():
         raise _dtype_error(label, value, "None", _UNKNOWN_SIZE)
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiub" and not is_float(array.dtype):
         raise _dtype_error(label, value, f"{array.dtype} values")
     if dtype is None:
         dtype = np.float32 if array.dtype == np.float64 else array.dtype

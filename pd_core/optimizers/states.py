@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ..graph.arrays import is_float
 from ..graph.errors import GraphError, ShapeError
 from ..graph.misfits import Misfits
 from ..graph.names import names
@@ -178,7 +179,7 @@ def load(
 
 def _fitting(who, name, v, value):
     array = np.array(value)
-    if array.shape != v.dims or array.dtype.kind not in "fiub":
+    if array.shape != v.dims or not (array.dtype.kind in "iub" or is_float(array.dtype)):
         raise ShapeError(f"{who}: {name} is {describe(v)}, not {array.dtype}{list(array.shape)}")
     return array
 

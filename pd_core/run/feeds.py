@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..graph.arrays import as_array, host_array
+from ..graph.arrays import as_array, host_array, is_float
 from ..graph.errors import DTypeError, FeedError, ShapeError
 from ..graph.names import names
 from ..graph.node import ancestors
@@ -77,7 +77,7 @@ def _cast(v: Variable, value: ArrayLike) -> np.ndarray:
         array = as_array(value, v.dtype, repr(v))
     except DTypeError as error:
         raise FeedError(str(error)) from None
-    if v.dtype.kind != "f" and array.size and host_array(value).dtype.kind == "f":
+    if not is_float(v.dtype) and array.size and is_float(host_array(value).dtype):
         raise FeedError(f"{v!r}: cannot take floats")
     return array
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..graph.errors import DamagedFile
 from ..graph.variable import Variable
+from .small_floats import is_small_float
 
 
 def copied(tree: Any) -> Any:
@@ -60,7 +61,7 @@ class TreeWriter:
 
     def tensor(self, path: str, array: np.ndarray) -> dict[str, str]:
         """Add an array to the tensors; return the JSON that stands for it."""
-        if array.dtype.kind not in "fiub":
+        if array.dtype.kind not in "fiub" and not is_small_float(array.dtype):
             raise TypeError(f"{self.who}: {path} holds {array.dtype} values, which are no numbers")
         while path in self.tensors:  # keys may contain slashes
             path += "_"

@@ -31,12 +31,14 @@ _EXACT = frozenset(
         *("Floor", "Ceil", "Round", "Sign", "Mod", "IsInf", "IsNaN", "Cast"),
     }
 )
+# What passes on to one of them whether a number was rounded
+_PASSING = _MOVING | {"Cast", "Mul", "Div", "Neg", "Abs", "ReduceMax", "ReduceMin", "Max", "Min"}
 
 
 def with_halves_rounded(targets: Sequence[Variable], context: Context) -> list[Variable]:
     """Return the targets with float16 numbers that are rounded where operators tell it."""
     nodes = list(all_nodes(targets))
-    chosen = _explicit(nodes)
+    chosen = _explicit(nodes, _read_exactly(nodes, targets))
     if not chosen:
         return list(targets)
     opset = max([node.opset for node in nodes], default=OPSET)
@@ -51,10 +53,43 @@ def with_halves_rounded(targets: Sequence[Variable], context: Context) -> list[V
     return rewrite(targets, rule, only={node.op_type for node in chosen})
 
 
-def _explicit(nodes: Iterable[Node]) -> set[Node]:
+def _read_exactly(nodes: Sequence[Node], targets: Iterable[Variable]) -> set[Variable]:
+    """The results that are fetched, or which one of _EXACT reads, moved or scaled in between.
+
+    Of a cast to a wider type that is none of them nobody tells whether its operand was rounded: it
+    passes on to sums and products. Mixed precision consists of such casts. What a scaler asks of
+    gradients, whether they are finite, is a comparison of a number that is a sum.
+    """
+    read = {*targets, *(y for node in nodes for b in node.blocks.values() for y in b.outputs)}
+    for node in reversed(nodes):
+        sums = node.op_type in ("Add", "ReduceSum") and not node.outputs[0].rank
+        through = (node.op_type in _PASSING or sums) and not read.isdisjoint(node.outputs)
+        if through or node.blocks or node.domain or _tells(node):
+            read.update([x for x in node.inputs if x is not None])
+    return read
+
+
+def _tells(node: Node) -> bool:
+    """Whether the result of an operator of _EXACT shows at once that an operand was not rounded.
+
+    A cast to a wider type leaves that to what reads it. The sign, as of gradients of ReLU, is that
+    of the rounded number, but for those below 2^-25, which are 0 in float16.
+    """
+    if node.op_type in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
+        values = [x.value for x in node.inputs if x is not None]
+        return not any(value is not None and not value.any() for value in values)
+    return node.op_type in _EXACT and not _widens(node)
+
+
+def _widens(node: Node) -> bool:
+    return node.op_type == "Cast" and node.outputs[0].dtype in (np.float32, np.float64)
+
+
+def _explicit(nodes: Iterable[Node], read: set[Variable]) -> set[Node]:
     """The operators that compute a float16 number which one of _EXACT reads, up to that one.
 
-    The nodes are in order. What only moves numbers that are stored in float16 is none of them.
+    The nodes are in order, `read` is of `_read_exactly`. What only moves numbers that are stored in
+    float16 is none of them.
     """
     computed: set[Variable] = set()
     chosen: set[Node] = set()
@@ -65,7 +100,7 @@ def _explicit(nodes: Iterable[Node]) -> set[Node]:
         reads = not computed.isdisjoint(node.inputs)
         if reads or node.op_type not in _MOVING:
             computed.update([y for y in node.outputs if y.dtype == _HALF and node.inputs])
-        if reads and node.op_type in _EXACT:
+        if reads and (_tells(node) or (_widens(node) and node.outputs[0] in read)):
             chosen.add(node)
             waiting.append(node)
     while waiting:

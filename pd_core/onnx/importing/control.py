@@ -262,9 +262,7 @@ def _widened(dims, after, changing):
     """
     if len(dims) != len(after):
         raise ModelError(f"a state of rank {len(dims)} has rank {len(after)} after a step")
-    own = [
-        d if d == e or d in changing else fresh_dim() for d, e in zip(dims, after, strict=True)
-    ]
+    own = [d if d == e or d in changing else fresh_dim() for d, e in zip(dims, after, strict=True)]
     changing.update([a for a, d in zip(own, dims, strict=True) if a != d])
     return tuple(own)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.backend.dtypes.halves import _explicit
+from pd_core.backend.dtypes.halves import _explicit, _read_exactly
 from pd_core.graph.node import ancestors
 
 F = np.float16
@@ -108,7 +108,22 @@ def test_gradients_pass_through_what_is_rounded():
     np.testing.assert_allclose(g, want, rtol=1e-3)
 
 
+def chosen(*targets):
+    nodes = ancestors(targets)
+    return _explicit(nodes, _read_exactly(nodes, targets))
+
+
 def test_what_nothing_compares_has_no_casts():
     x = pd.Variable("x", shape=[None, 9], dtype="float16")
-    assert not _explicit(ancestors([pd.tanh(x * 2.0) + x]))
-    assert not _explicit(ancestors([pd.equal(pd.transpose(x), 1.0), pd.cast(x, "float32")]))
+    assert not chosen(pd.tanh(x * 2.0) + x)
+    assert not chosen(pd.equal(pd.transpose(x), 1.0), pd.cast(x, "float32"))
+
+
+def test_casts_that_sums_read_cost_nothing():
+    """Those of mixed precision, and signs; what is fetched or compared is rounded."""
+    x = pd.Variable("x", shape=[None, 9], dtype="float16")
+    wide = pd.cast(x * 3.0, "float32")
+    assert not chosen(pd.softmax(wide)) and not chosen(pd.where(x * 3.0 > 0.0, x, x * 3.0))
+    assert chosen(wide) and chosen(pd.exp(pd.where(x * 3.0 > 1.0, x, x * 3.0)))
+    assert chosen(pd.equal(pd.transpose(wide) * 0.25, 1.0))
+    assert chosen(pd.equal(pd.reduce_sum(wide * 0.0) + 1.0, 1.0))  # whether it is finite

@@ -181,7 +181,9 @@ def test_bounds_of_slices_beyond_the_axis(x, taken, step):
     nodes, names = f"v = {taken} s = Constant<value=int64[1] {{{step}}}>() t = Abs(x) ", ["t"]
     for k, (a, b) in enumerate(itertools.product((-7, -2, 0, 6), ENDS)):
         names.append(f"y{k}")
-        nodes += f"a{k} = Constant<value=int64[1] {{{a}}}>() b{k} = Constant<value=int64[1] {{{b}}}>()"
+        nodes += (
+            f"a{k} = Constant<value=int64[1] {{{a}}}>() b{k} = Constant<value=int64[1] {{{b}}}>()"
+        )
         nodes += f"z{k} = Slice(v, a{k}, b{k}, , s) y{k} = Cast<to=1>(z{k}) "
     array = np.arange(5, dtype="float32")
     slots, outputs = beside_the_runtime(model_of(x, nodes, " ".join(names)), {"x": array})
