@@ -43,7 +43,7 @@ def empty_value(dims: Any, dtype: np.dtype, kind: str, number: int) -> onnxrunti
 
 
 def array_of(value: Any) -> np.ndarray:
-    """Return a copy of a value as an array."""
+    """Return a value as an array, which is a copy of bfloat16; else see `OrtValue.numpy`."""
     try:
         array: np.ndarray = value.numpy()
     except RuntimeError:
