@@ -12,7 +12,10 @@ def is_module_command():
     """Return whether the package is being imported for `python -m pd_v2`."""
     if sys.argv[:1] != ["-m"]:
         return False
-    return sys.orig_argv[len(sys.orig_argv) - len(sys.argv)].endswith("pd_v2")
+    name = sys.orig_argv[len(sys.orig_argv) - len(sys.argv)]
+    if name.startswith("-"):  # -mpd_v2, -Impd_v2
+        name = name.partition("m")[2]
+    return name in ("pd_v2", "pd_v2.__main__")  # not my_pd_v2, which may import this package
 
 
 if is_module_command() and not sys.flags.safe_path:

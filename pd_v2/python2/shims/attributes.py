@@ -100,7 +100,7 @@ def _translate(string, table, deleted=""):
     characters = text.as_text(string)
     removed = set(text.as_text(deleted))
     kept = "".join(c for c in characters if c not in removed) if removed else characters
-    return kept if table is None else kept.translate(table)
+    return text.like(kept if table is None else kept.translate(table), characters)
 
 
 def _sort(obj, name):

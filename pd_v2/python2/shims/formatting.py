@@ -9,7 +9,7 @@ import re
 import string
 import sys
 
-from pd_v2.python2.shims.text import ByteText, as_text, printed, shown, undecoded
+from pd_v2.python2.shims.text import ByteText, as_text, like, printed, shown
 
 _WIDTH = re.compile(r"(.?[<>^])?([1-9]\d*)?")
 
@@ -30,10 +30,14 @@ def format_percent(template, values):
     if not isinstance(template, str):
         return template % values
     filled = _fill(template, values)
-    if filled.isascii():
-        return filled
-    parts = (template, *(values if isinstance(values, tuple) else [values]))
-    return undecoded(filled) if any(type(part) is ByteText for part in parts) else filled
+    return filled if filled.isascii() else like(filled, template, *_parts(values))
+
+
+def _parts(values):
+    """Return the values of a template of `%`."""
+    if isinstance(values, dict):
+        return values.values()
+    return values if isinstance(values, tuple) else (values,)
 
 
 def _fill(template, values):
@@ -51,9 +55,10 @@ def format_braces(template, *values, **named):
     template, values = as_text(template), [*map(_in_braces, values)]
     named = {name: _in_braces(value) for name, value in named.items()}
     try:
-        return template.format(*values, **named)
+        filled = template.format(*values, **named)
     except TypeError:
-        return _Formatter().vformat(template, values, named)
+        filled = _Formatter().vformat(template, values, named)
+    return filled if filled.isascii() else like(filled, template, *values, *named.values())
 
 
 def format_value(value, spec=""):

@@ -4,7 +4,7 @@ import builtins
 import functools
 import itertools
 
-from pd_v2.python2.shims.text import Binary, as_bytes, printed
+from pd_v2.python2.shims.text import Binary, as_bytes, like, printed
 
 
 def map_list(function, *sequences):
@@ -21,7 +21,7 @@ def filter_list(function, sequence):
     """`filter(...)`: returns a string or a tuple for a string or a tuple, else a list."""
     kept = [item for item in sequence if (item if function is None else function(item))]
     if isinstance(sequence, str):
-        return "".join(kept)
+        return like("".join(kept), sequence)
     if isinstance(sequence, Binary):
         return Binary(b"".join(map(as_bytes, kept)))
     return tuple(kept) if isinstance(sequence, tuple) else kept

@@ -9,7 +9,7 @@ import sys
 
 from pd_v2.python2.shims.arithmetic import divide, hash_fixed
 from pd_v2.python2.shims.files import File
-from pd_v2.python2.shims.text import printed, shown
+from pd_v2.python2.shims.text import join, like, printed, shown, undecoded
 from pd_v2.python2.shims.types import is_numpy_int
 from pd_v2.python2.shims.views import overrides
 from pd_v2.reader import shuffling
@@ -180,14 +180,43 @@ def _string(string):
         "atof": float,
         "atoi": int,
         "atol": int,
-        "join": lambda words, separator=" ": separator.join(words),
-        "joinfields": lambda words, separator=" ": separator.join(words),
+        "join": lambda words, separator=" ": join(separator, words),
+        "joinfields": lambda words, separator=" ": join(separator, words),
         "splitfields": method("split"),
         "zfill": lambda x, width: (x if isinstance(x, str | bytes) else shown(x)).zfill(width),
-        "translate": lambda text, table, deleted="": "".join(
-            c for c in text if c not in deleted
-        ).translate(table or {}),
+        "translate": lambda text, table, deleted="": like(
+            "".join(c for c in text if c not in deleted).translate(table or {}), text
+        ),
     }
+
+
+class _Rows:
+    """The rows of a csv.reader, with undecoded fields."""
+
+    def __init__(self, reader):
+        self._reader = reader
+
+    def __getattr__(self, name):
+        return getattr(self._reader, name)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return [undecoded(f) if isinstance(f, str) else f for f in next(self._reader)]
+
+
+@overrides("csv")
+def _csv(csv):
+    def reader(*args, **keywords):
+        return _Rows(csv.reader(*args, **keywords))
+
+    class DictReader(csv.DictReader):
+        def __init__(self, *args, **keywords):
+            super().__init__(*args, **keywords)
+            self.reader = _Rows(self.reader)
+
+    return {"reader": reader, "DictReader": DictReader}
 
 
 @overrides("urllib.request")

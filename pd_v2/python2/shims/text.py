@@ -158,11 +158,28 @@ class ByteText(str):
     def __radd__(self, other):
         return undecoded(str.__add__(other, self))
 
+    def __mul__(self, times):
+        return undecoded(str.__mul__(self, times))
+
+    __rmul__ = __mul__
+
     def __getitem__(self, index):
         return undecoded(str.__getitem__(self, index))
 
+    def __iter__(self):
+        return map(undecoded, str.__iter__(self))
+
+    def __format__(self, spec):
+        return undecoded(str.__format__(self, spec))
+
     def __repr__(self):
         return repr(as_bytes(self))[1:]
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, known):
+        return self
 
     def __reduce_ex__(self, protocol):
         return str, (str(self),)
@@ -176,6 +193,21 @@ for _name in (
 ):
     setattr(ByteText, _name, _method_of_bytes(_name))
 # fmt: on
+
+
+def _undecoded_method(name):
+    """Return a method of ByteText that gives what the one of str gives."""
+    of_str = getattr(str, name)
+
+    def method(self, *args):
+        return undecoded(of_str(self, *map(as_text, args)))
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("center", "expandtabs", "ljust", "rjust", "zfill"):
+    setattr(ByteText, _name, _undecoded_method(_name))
 
 
 def _method_of_text(name):
@@ -267,14 +299,19 @@ for _name in (
 # fmt: on
 
 
+def like(text, *sources):
+    """Return text made of strings: a ByteText if one of them is."""
+    if text.isascii() and not _SEPARATORS.search(text):
+        return text
+    return ByteText(text) if any(type(source) is ByteText for source in sources) else text
+
+
 def join(separator, parts):
     """`separator.join(parts)`: a Binary if any part is bytes."""
     parts = list(parts)
     if any(isinstance(part, bytes) for part in parts):
         return Binary(as_bytes(separator).join(map(as_bytes, parts)))
-    joined = separator.join(parts)
-    is_undecoded = any(isinstance(part, ByteText) for part in (separator, *parts))
-    return ByteText(joined) if is_undecoded else joined
+    return like(separator.join(parts), separator, *parts)
 
 
 def literal(data):

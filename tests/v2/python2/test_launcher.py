@@ -12,6 +12,7 @@ import pytest
 
 import pd_core as pd
 from pd_v2.__main__ import main
+from pd_v2.search_path import is_module_command
 
 # The folder that this package is found in.
 _ROOT = str(Path(__file__).parents[3])
@@ -201,6 +202,24 @@ def test_sets_have_one_order_in_all_processes(launch, monkeypatch):
     found = launch({"main.py": text}, "x")
     assert found.stdout == launch({"main.py": text}, plain=True, PYTHONHASHSEED="0").stdout
     assert found.stdout != launch({"main.py": text}, PYTHONHASHSEED="1").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("-m pd_v2", True),
+        ("-mpd_v2", True),
+        ("-u -W error -Impd_v2", True),
+        ("-m pd_v2.__main__", True),
+        ("-m my_pd_v2", False),
+        ("-m my.pd_v2", False),
+        ("-mmy_pd_v2", False),
+    ],
+)
+def test_the_command_is_told_from_other_modules(command, found, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["-m", "a.py", "pd_v2"])
+    monkeypatch.setattr(sys, "orig_argv", ["python", *command.split(), "a.py", "pd_v2"])
+    assert is_module_command() == found
 
 
 def test_translate_prints(tmp_path, capsys):
