@@ -66,9 +66,17 @@ class _Pattern:
         self.compiled, self._may_be_empty = pattern, may_be_empty
 
     def __getattr__(self, name):
-        if name == "compiled" or name.startswith("__"):  # of an object that is being copied
-            raise AttributeError(name)
         return getattr(self.compiled, name)
+
+    @property
+    def __class__(self):  # for functions of installed modules that take patterns
+        return re.Pattern
+
+    def __reduce__(self):
+        return _compiled, (self.compiled.pattern, self.compiled.flags)
+
+    def __deepcopy__(self, known):
+        return self
 
     def __eq__(self, other):
         return isinstance(other, _Pattern) and self.compiled == other.compiled
