@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from .ort_arrays import array_of, is_bfloat16, ort_value
+from .ort_arrays import array_of, ort_value
 from .recorded import Recorder, Recording
 from .stage_models import StageModel
 
@@ -120,7 +120,7 @@ class Bound:
             array = self._fed[name] = array.copy()
         if shape is None:
             self.binding.bind_ortvalue_input(name, array)
-        elif is_bfloat16(array.dtype):
+        elif array.dtype.kind == "V":  # of bfloat16
             self.binding.bind_ortvalue_input(name, ort_value(array))
         else:
             self.binding.bind_cpu_input(name, array)

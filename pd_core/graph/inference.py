@@ -152,7 +152,7 @@ def _output_type(call: Call, k: int, tensor: Any, known: Any) -> Any:
         dims = attention_state(call, k)
     dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     if dims is not None:
-        return tuple(dims), dtype
+        return tuple([fresh_dim() if d is None else d for d in dims]), dtype
     sizes = sizes_read(call, k)
     if not tensor.HasField("shape"):
         if sizes is None:

@@ -223,7 +223,7 @@ SHAPES = {
     "chunk": (lambda x: pd.chunk(x, 2, 1), "chunk: 2 equal pieces of axis 1 of"),
     "flip": (lambda x: pd.flip(x, 2), "flip: axis 2 of"),
     "roll": (lambda x: pd.roll(x, 1, 2), "roll: axis 2 of"),
-    "diagonal": (lambda x: pd.diagonal(x), "takes matrices of known sizes, not"),
+    "diagonal": (lambda x: pd.diagonal(x[:, 0]), "takes matrices, not"),
     "meshgrid": (lambda x: pd.meshgrid(x), "meshgrid: takes vectors, not"),
     "var": (lambda x: pd.var(x, axis=2), "var: axis 2 of"),
 }
