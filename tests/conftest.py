@@ -35,7 +35,7 @@ def pytest_configure():
     if worker and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         if int(os.environ["PYTEST_XDIST_WORKER_COUNT"]) <= len(cores):
-            os.sched_setaffinity(0, {cores[int(worker)]})
+            os.sched_setaffinity(0, {cores[int(worker) % len(cores)]})  # one may replace another
 
 
 def pytest_make_parametrize_id(val):
