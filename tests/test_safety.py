@@ -52,7 +52,7 @@ RUNS = {
     "pd_v2.python2.shims.pickles: pickle.Unpickler": PROGRAM,
     "pd_v2.python2.shims.third_party: numpy.load(allow_pickle=True)": PROGRAM,
     "pd_core.backend.devices: ctypes": "it asks CUDA's driver how many devices there are",
-    "pd_core.backend.ort_arrays: ctypes": "the memory of a bfloat16 value, which NumPy has no type for",
+    "pd_core.backend.ort_arrays: ctypes": "the memory of a value of bfloat16",
     # modules by their names
     "pd_core.backend.devices: importlib.import_module": "installed packages of providers",
     "pd_core.graph.imports: importlib.import_module": OWN,
