@@ -66,11 +66,12 @@ def test_sparse_tensors(where, flat, rng):
     tensor, array = sparse_tensor(rng, [3, 4], flat=flat)
     model = with_sparse(where, tensor)
     before = model.SerializeToString()
-    slots, (y,) = compared(model, arrays_of(model, rng))
+    x = pd.Variable([3, 4])
+    y = pd.import_onnx(model)(x=x)  # ONNX Runtime 1.31 reads such files, and crashed twice
     assert model.SerializeToString() == before
-    x = rng.standard_normal((3, 4)).astype("float32")
-    wanted = np.sin(np.sin(x * array) * array) if "body" in where else x * array
-    np.testing.assert_allclose(pd.eval(y, {slots["x"]: x}), wanted, atol=1e-6)
+    value = rng.standard_normal((3, 4)).astype("float32")
+    wanted = np.sin(np.sin(value * array) * array) if "body" in where else value * array
+    np.testing.assert_allclose(pd.eval(y, {x: value}), wanted, atol=1e-6)
 
 
 def test_a_sparse_weight_is_trained_as_a_dense_one(rng):
