@@ -107,7 +107,7 @@ class Bound:
             self._run_again(after)
         self._collect(handed, fetched, keep)
         if recording is not None and not recording.after(self.session, feeds, seed, fetched):
-            self.session.run_with_iobinding(self.binding)
+            self._start()
 
     def _bind(self, name: str, array: Any) -> None:
         """Bind a feed; one that is small and has the shape of the last one gets an array."""

@@ -202,7 +202,7 @@ class OrtBackend:
 
 
 class _Memory:
-    """What holds an OrtValue for an array that is its memory.
+    """A reference from an array to the OrtValue whose memory it is.
 
     The array that `OrtValue.numpy()` returns is no more valid without an OrtValue that was made of
     an array: the memory is that array's, which the OrtValue alone refers to.
@@ -351,8 +351,7 @@ class OrtProgram:
             self._opened = partial(open_session, device=device, **options)
             self.recorders.append(None)
             if records and may_be_recorded(part, graph.bytes):
-                again = partial(self._opened, model, recorded=True)
-                self.recorders[-1] = Recorder(partial(_for_sizes, again))
+                self.recorders[-1] = Recorder(partial(self._opened, model, recorded=True))
             if reads is not None:
                 reads.models.append(model)
             del part.lowered  # the session has a copy
@@ -414,10 +413,6 @@ class OrtProgram:
                 index = names.index(member)
                 return BackendError(in_words(text), member, sites[index][1], (number, index))
         return BackendError(in_words(text))
-
-
-def _for_sizes(open_session, sizes):
-    return open_session(sizes=sizes)
 
 
 def _without_kernel(error: BackendError) -> Exception:

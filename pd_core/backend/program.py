@@ -10,7 +10,7 @@ import numpy as np
 from ..graph.broadcast import equal_sizes
 from ..graph.errors import MissingFeed
 from ..graph.names import fresh_names
-from ..graph.node import ancestors
+from ..graph.node import all_nodes, ancestors
 from ..graph.recording import not_recording
 from ..graph.rewrite import rewrite
 from ..graph.setting import setting_constant
@@ -162,11 +162,7 @@ def _with_seed(context, targets, width):
 
 def _draws(targets) -> Iterator[int]:
     """The keys of the random draws behind the targets, bodies included."""
-    for node in ancestors(targets):
-        if node.op_type == "Uniform":
-            yield node.attributes["key"]
-        for block in node.blocks.values():
-            yield from _draws(block.outputs)
+    return (node.attributes["key"] for node in all_nodes(targets) if node.op_type == "Uniform")
 
 
 def leaves(targets: Sequence[Variable]) -> dict[Variable, None]:

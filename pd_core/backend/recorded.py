@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from .ort_arrays import array_of, empty_value, ort_value, overwrite
 from .stage_models import StageModel
 
 _RUNS = 3  # of the same shapes, before a run is recorded
@@ -29,13 +30,13 @@ _LEFT_OUT = frozenset(
 )
 _numbers = itertools.count(1)
 
-Open = Callable[[Mapping[str, int]], onnxruntime.InferenceSession]
+Open = Callable[..., onnxruntime.InferenceSession]
 
 
 class Recorder:
     """The sessions of a stage for fixed sizes, whose runs ONNX Runtime records.
 
-    `open_session` opens the stage for the sizes by name.
+    `open_session(sizes=...)` opens the stage for the sizes by name.
     """
 
     def __init__(self, open_session: Open):
@@ -49,7 +50,7 @@ class Recorder:
             while len(self._sessions) >= _KEPT:
                 self._sessions.popitem(last=False)
             try:
-                self._sessions[key] = self._open(sizes)
+                self._sessions[key] = self._open(sizes=sizes)
             except Exception:  # of the runtime: an operator that is on the CPU, or a branch
                 self._sessions[key] = None
         self._sessions.move_to_end(key)
@@ -93,7 +94,7 @@ class Recording:
             return False
         run(arrays)
         for (k, _), value in zip(self.part.fetches, run.outputs, strict=True):
-            array = value.numpy()  # of a CPU it is the value itself
+            array = array_of(value)  # of a CPU it is the value itself
             fetched[k] = array if array.flags.owndata else array.copy()
         return True
 
@@ -147,14 +148,8 @@ class _Run:
     def __init__(self, session, recording, arrays, fetched):
         kind, number = recording.device
         self.session, self.binding = session, session.io_binding()
-        self.inputs = [
-            onnxruntime.OrtValue.ortvalue_from_numpy(np.array(a, order="C"), kind, number)
-            for a in arrays
-        ]
-        self.outputs = [
-            onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(a.shape), a.dtype, kind, number)
-            for a in fetched
-        ]
+        self.inputs = [ort_value(np.array(a, order="C"), kind, number) for a in arrays]
+        self.outputs = [empty_value(list(a.shape), a.dtype, kind, number) for a in fetched]
         for name, value in zip(recording.names, self.inputs, strict=True):
             self.binding.bind_ortvalue_input(name, value)
         for (_, name), value in zip(recording.part.fetches, self.outputs, strict=True):
@@ -169,7 +164,7 @@ class _Run:
 
     def __call__(self, arrays: list[np.ndarray]) -> None:
         for value, array in zip(self.inputs, arrays, strict=True):
-            value.update_inplace(np.ascontiguousarray(array))
+            overwrite(value, np.ascontiguousarray(array))
         self.session.run_with_iobinding(self.binding, self.options)
 
 

@@ -302,7 +302,7 @@ def _targets(
 
 
 class Again(NamedTuple):
-    """What the last step of a pattern was, for the next that is like it."""
+    """The last step of a pattern, for the next one that is like it."""
 
     optimizer: Any  # a reference
     cached: Any  # a reference

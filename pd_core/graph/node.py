@@ -1,6 +1,6 @@
 """Nodes: applications of ONNX operators, typed as they are built."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import count
 from types import MappingProxyType
@@ -504,6 +504,14 @@ def ancestors(
             del orders[next(iter(orders))]
         found = orders[key] = targets, _all_ancestors(targets)
     return list(found[1])
+
+
+def all_nodes(targets: Iterable[Variable]) -> Iterator[Node]:
+    """Yield the nodes behind targets, bodies included."""
+    for node in ancestors(targets):
+        yield node
+        for block in node.blocks.values():
+            yield from all_nodes(block.outputs)
 
 
 def _all_ancestors(targets: Sequence[Variable]) -> list[Node]:

@@ -1,4 +1,4 @@
-"""What was set by hand since a training began: flags of parameters and numbers of optimizers."""
+"""Flags of parameters and numbers of optimizers that were set by hand since a training began."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

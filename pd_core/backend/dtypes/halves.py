@@ -9,12 +9,12 @@ float16 only where the casts on both sides of it are of the program, so that all
 one that computes a number to the one that reads it are computed in float32 with casts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from ...graph.inference import OPSET
-from ...graph.node import Node, ancestors
+from ...graph.node import Node, all_nodes
 from ...graph.rewrite import rewrite
 from ...graph.variable import Variable
 from ..passes.context import Context
@@ -110,11 +110,3 @@ def _explicit(nodes: Iterable[Node], read: set[Variable]) -> set[Node]:
                 if x.node.op_type in _MOVING:
                     waiting.append(x.node)
     return chosen
-
-
-def all_nodes(targets: Iterable[Variable]) -> Iterator[Node]:
-    """Yield the nodes behind targets, bodies included."""
-    for node in ancestors(targets):
-        yield node
-        for block in node.blocks.values():
-            yield from all_nodes(block.outputs)

@@ -13,14 +13,13 @@ from ... import ops
 from ...graph.errors import DTypeError, GraphError
 from ...graph.formulas import formulas
 from ...graph.inference import OPSET
-from ...graph.node import Node, apply
+from ...graph.node import Node, all_nodes, apply
 from ...graph.rewrite import rewrite
 from ...graph.site import site_text
 from ...graph.variable import Inputs, Variable, constant, describe
 from ..passes.context import Context
 from ..passes.identities import without_identities
 from . import double, images, matrices, spectra, windows
-from .halves import all_nodes
 from .kernels import Types, accepted, is_function, lacking
 from .wider import in_wider
 

@@ -3,7 +3,7 @@
 ONNX's own version converter knows few operators, and none inside of loops.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 
 from onnx import TensorProto, defs
@@ -14,7 +14,7 @@ from ...backend.passes.identities import without_identities
 from ...gradients.registry import expressions
 from ...graph.errors import ExportError
 from ...graph.inference import CEILING, element_type
-from ...graph.node import Node, ancestors
+from ...graph.node import Node, all_nodes
 from ...graph.rewrite import rewrite
 from ...graph.site import site_text
 from ...graph.variable import Variable
@@ -105,7 +105,7 @@ def _history():
 def _check(targets, opset, caller):
     """Check that each operator is one of the opset."""
     missing: dict[str, tuple[int | None, Node]] = {}
-    for node in _nodes(targets):
+    for node in all_nodes(targets):
         if not _fits(node, opset):
             missing.setdefault(node.op_type, (_needed(node, opset), node))
     if missing:
@@ -120,14 +120,6 @@ def _check(targets, opset, caller):
 
 def _built(node):
     return f", built at {site_text(node.site)}" if node.site else ""
-
-
-def _nodes(targets) -> Iterable[Node]:
-    """The nodes behind targets, bodies included."""
-    for node in ancestors(targets):
-        yield node
-        for block in node.blocks.values():
-            yield from _nodes(block.outputs)
 
 
 def _needed(node, opset):

@@ -301,9 +301,7 @@ for _name in (
 
 def like(text, *sources):
     """Return text made of strings: a ByteText if one of them is."""
-    if text.isascii() and not _SEPARATORS.search(text):
-        return text
-    return ByteText(text) if any(type(source) is ByteText for source in sources) else text
+    return undecoded(text) if any(type(source) is ByteText for source in sources) else text
 
 
 def join(separator, parts):

@@ -22,7 +22,7 @@ COUNT = int(os.environ.get("PD_RANDOM_LOOPS", "16"))
 
 @pytest.fixture
 def again(monkeypatch):
-    """What steps, passes with updates, and values were like one before."""
+    """Numbers of the steps, passes with updates, and values that were like one before."""
     found = {"step": [], "backward": [], "value": []}
     for owner, name, what in (
         (update, "_taken_again", "step"),

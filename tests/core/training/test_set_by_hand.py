@@ -1,4 +1,4 @@
-"""What a program sets in the middle of a training: a resumed one has it, too."""
+"""Flags and numbers that a program sets in the middle of a training are in a resumed one, too."""
 
 import numpy as np
 import pytest

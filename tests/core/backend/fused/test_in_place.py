@@ -273,7 +273,7 @@ def test_values_before_are_kept_or_not():
 
 @pytest.mark.parametrize("is_known", [False, True])
 def test_recorded_reads_keep_their_values(is_known):
-    """What `pd.guard()` has read sees the values from before a step of a static graph."""
+    """Reads in `pd.guard()` see the values from before a step of a static graph."""
     with pd.fresh(), pd.fused():
         x, target, loss = network()
         step = pd.AdamOptimizer(0.01).minimize(loss)
