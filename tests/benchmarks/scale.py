@@ -1,12 +1,13 @@
 """Scaling of training to many processes: measured times, a model of the step, and its check.
 
     for n in 2 4 8 16 32 64; do mpiexec -n $n python tests/benchmarks/sums.py sums.json; done
-    for n in 1 2 4; do mpiexec -n $n python tests/benchmarks/scale.py measure times.json; done
+    for n in 2 4; do mpiexec -n $n python tests/benchmarks/scale.py measure times.json; done
     mpiexec -n 2 python tests/benchmarks/scale.py measure times.json --delay 0.002
     python tests/benchmarks/scale.py report times.json sums.json [scale.svg]
 
-`measure` adds the times of one job to a file: the networks' steps alone, in processor time, and
-together. `--delay` keeps every message back for so many seconds, as a slower network would.
+`measure` adds the times of one job to a file: the networks' steps alone, in processor time, those
+of all ranks beside each other, and together. `--delay` keeps every message back for so many
+seconds, as a slower network would.
 `report` fits latency, bandwidth and the time of sums to those of sums.py, compares the model with
 what was measured, and draws it for 8 to 1,024 ranks. docs/scale.md explains it.
 """
@@ -31,7 +32,7 @@ from pd_v2 import build
 
 NETWORKS = "perceptron", "lenet", "vgg", "resnet"
 BUCKET, LONG, FEW, UNDER_WAY = 1 << 22, 1 << 15, 16, 8  # as in pd_core.distributed.buffers
-STEPS, BLOCKS = 4, 3
+STEPS, BLOCKS = {"perceptron": 100, "lenet": 10, "vgg": 4, "resnet": 4}, 3
 RANKS = [2**k for k in range(3, 11)]
 # A table of 100 million rows of 64 floats with two slots (Adam), 65,536 ids per rank and step
 TABLE_ROWS, TABLE_WIDTH, TABLE_SLOTS, TABLE_IDS = 100_000_000, 64, 2, 1 << 16
@@ -179,9 +180,13 @@ def median(function, times, clock=time.perf_counter):
 
 
 def network_seconds(name, world, blocks):
-    """{"bytes" of parameters, seconds of a step "alone" and "together"}."""
+    """{"bytes" of parameters, seconds of a step "alone", "beside" others and "together"}.
+
+    "beside" are the steps of all ranks at once that exchange nothing: what cores share, such as
+    memory, takes its time there too.
+    """
     module, exchange = workload(name), current()
-    times = {"alone": [], "together": []}
+    times = {"alone": [], "beside": [], "together": []}
     with build.fresh():
         step, parameters = core_step(module)
         stream = sbs.repeated(module.batches())
@@ -189,15 +194,14 @@ def network_seconds(name, world, blocks):
         for _ in range(blocks + 1):
             for kind, seconds in times.items():
                 use_exchange(exchange if kind == "together" else None)
-                if world.size > 1 if kind == "together" else world.rank == 0:
+                if world.rank == 0 if kind == "alone" else world.size > 1:
                     step(next(stream))
                     clock = time.process_time if kind == "alone" else time.perf_counter
-                    seconds.append(median(lambda: step(next(stream)), STEPS, clock))
+                    seconds.append(median(lambda: step(next(stream)), STEPS[name], clock))
                 use_exchange(exchange)
                 sleep_until_all(world)
-    alone = float(np.median(times["alone"][1:])) if world.rank == 0 else 0.0
-    together = float(np.median(times["together"][1:])) if world.size > 1 else 0.0
-    return {"bytes": size, "alone": alone, "together": together}
+    medians = {kind: float(np.median(each[1:])) for kind, each in times.items() if each}
+    return {"bytes": size, **medians}
 
 
 def sleep_until_all(world):
@@ -225,24 +229,29 @@ def fit(sums, steps):
     for step in steps:
         if step["ranks"] == 2 and not step["delay"]:
             smallest, network.fixed = step["networks"][NETWORKS[0]], 0.0
-            alone = network.step(smallest["alone"], smallest["bytes"], 2)
-            network.fixed = smallest["together"] - alone
+            known = network.step(smallest["beside"], smallest["bytes"], 2)
+            network.fixed = smallest["together"] - known
     return network
 
 
-def predicted(network, job, name, base):
-    """Seconds of a step of a job by the model; its ranks share the machine's cores."""
-    ranks, size = job["ranks"], base["networks"][name]["bytes"]
+def predicted(network, job, name):
+    """Seconds of a step of a job by the model; its ranks share the machine's cores.
+
+    What the step takes beside the others was measured in the same job, in turns: the clock of a
+    machine wanders.
+    """
+    ranks, size = job["ranks"], job["networks"][name]["bytes"]
     shared = max(1.0, ranks / job["cores"])
-    seconds = network.step(base["networks"][name]["alone"], size, ranks)
+    seconds = shared * network.step(0.0, size, ranks)
     # a header, and two phases for each bucket, of which each waits
-    return shared * seconds + job["delay"] * (1 + 2 * -(-size // BUCKET))
+    late = job["delay"] * (1 + 2 * -(-size // BUCKET))
+    return job["networks"][name]["beside"] + seconds + late
 
 
 def report(path, sums, picture):
     """Print the tables of docs/scale.md, and draw its picture."""
     jobs, measured = json.loads(path.read_text()), json.loads(sums.read_text())
-    base = next(j for j in jobs if not j["delay"])
+    base = next(j for j in jobs if j["ranks"] == 2 and not j["delay"])
     network = fit(measured, jobs)
     print(
         f"latency {network.latency * 1e6:.0f} us, bandwidth {network.bandwidth / 1e9:.2f} GB/s, "
@@ -255,7 +264,7 @@ def report(path, sums, picture):
     print("| --- | --- | --- | --- | --- | --- |")
     for job in (j for j in jobs if j["ranks"] > 1):
         for name in NETWORKS:
-            seconds, model = job["networks"][name]["together"], predicted(network, job, name, base)
+            seconds, model = job["networks"][name]["together"], predicted(network, job, name)
             print(
                 f"| {name} | {job['ranks']} | {job['delay'] * 1e3:g} | {model * 1e3:.1f} "
                 f"| {seconds * 1e3:.1f} | {model / seconds - 1:+.0%} |"
