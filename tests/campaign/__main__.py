@@ -34,9 +34,10 @@ PARTS = {
     "states": "what has a state is restored, copied, damaged and set",
 }
 
-# Parts whose quick form is among the tests: tests/campaign/test_writers.py, tests/v2/job, the files
-# of properties and of cases, tests/states. `--quick` makes them where they are named.
-TESTED = ("kills", "restarts", "power", "properties", "cases", "states")
+# Parts whose quick form is among the tests: tests/campaign/test_writers.py, tests/v2/job,
+# tests/core/ops/oracle, the files of properties and of cases, tests/states. `--quick` makes them
+# where they are named.
+TESTED = ("kills", "restarts", "power", "oracle", "properties", "cases", "states")
 
 
 def main(arguments: list[str] | None = None) -> int:

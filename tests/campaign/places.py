@@ -95,7 +95,7 @@ PLACES = {
     "no standard streams": Place(prepare=_closed(0, 1, 2)),
     "an output that is full": Place(stdout="/dev/full"),
 }
-QUICK = ("as it is", "room for files of 16 KB", "no HOME", "240 MB of addresses", "32 file handles")
+QUICK = ("room for files of 16 KB", "no HOME", "240 MB of addresses", "32 file handles")
 
 
 def run(plan: Plan) -> list[Row]:

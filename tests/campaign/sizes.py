@@ -26,7 +26,7 @@ from tests.core.gradients.node_suite.cases import node_tests
 from .plan import Plan, Row
 
 SECONDS = 20  # for a trial, after which it hangs
-QUICK, FULL = 120, 2  # one trial in so many
+QUICK, FULL = 240, 2  # one trial in so many
 _CLEAR = (pd.GraphError, pd.ModelError, pd.DTypeError, pd.FeedError, pd.BackendError)
 _WORKERS = 2
 

@@ -189,42 +189,28 @@ trainer.train(reader, 3, handler)
 """
 
 
-@pytest.fixture(scope="module")
-def resumed_by_hand(tmp_path_factory):
-    """A job of which a worker is killed, what goes on from its checkpoint, and the folder."""
-    folder = tmp_path_factory.mktemp("killed")
-    saved, script = folder / "sa ved", "KILLS = '1'" + KILLED
-    job = launch(folder, "--checkpoint", saved, script=script)
-    return job, launch(folder, "--checkpoint", saved, "--resume", script=script), folder
-
-
-def test_a_killed_worker_ends_with_the_command_to_resume(resumed_by_hand):
-    job, again, folder = resumed_by_hand
-    saved = folder / "sa ved"
+def test_a_killed_worker_and_a_stopped_one(tmp_path):
+    """The job ends with the command to go on, which starts again by itself after a hang."""
+    saved, script = tmp_path / "sa ved", "KILLS = '2'" + KILLED
+    job = launch(tmp_path, "--checkpoint", saved, script=script)
     assert job.returncode == 137 and job.stdout.count("\n") == 1
     last = job.stderr[job.stderr.index("python -m pd_v2: the job") :]
     first, command, where = last.splitlines()
     assert first == "python -m pd_v2: the job ended with exit status 137: a process got signal 9"
-    expected = f"--workers 2 --checkpoint '{saved}' --resume {folder}/train.py {folder}"
+    expected = f"--workers 2 --checkpoint '{saved}' --resume {tmp_path}/train.py {tmp_path}"
     assert command == f"  hint: python -m pd_v2 {expected}"
     assert where == f"    goes on from {saved}/batch-00003"
+    options = ["--checkpoint", saved, "--max-restarts", "3", "--heartbeat", "12", "--resume"]
+    again = launch(tmp_path, *options, script=script)
     assert again.returncode == 0, again.stderr
-    assert [line.split()[0] for line in again.stdout.splitlines()] == ["1", "2"]
-
-
-def test_restarts_from_the_newest_checkpoint(resumed_by_hand, tmp_path):
-    options = ["--checkpoint", tmp_path / "saved", "--max-restarts", "3", "--heartbeat", "12"]
-    job = launch(tmp_path, *options, script="KILLS = '2'" + KILLED)
-    assert job.returncode == 0, job.stderr
-    told = [line for line in job.stderr.splitlines() if line.startswith("python -m pd_v2: ")]
-    killed = "the job ended with exit status 137: a process got signal 9"
-    where = f"from {tmp_path}/saved/batch-00003"
-    assert told[0] == f"python -m pd_v2: {killed}; restart 1 of 3 {where}"
+    told = [line for line in again.stderr.splitlines() if line.startswith("python -m pd_v2: ")]
     hung = r"the job hung: no progress for 12 s; rank 1 \(process \d+ of .*\): stopped, .*"
-    assert re.fullmatch(f"python -m pd_v2: {hung}; restart 2 of 3 {where}", told[1])
-    assert len(told) == 2
-    first, rest, _ = resumed_by_hand
-    assert job.stdout == first.stdout + rest.stdout and job.stdout.count("\n") == 3
+    where = f"restart 1 of 3 from {saved}/batch-00003"
+    assert re.fullmatch(f"python -m pd_v2: {hung}; {where}", "".join(told))
+    lines = (job.stdout + again.stdout).splitlines()
+    assert [line.split()[0] for line in lines] == ["0", "1", "2"]
+    costs = [float(line.split()[1]) for line in lines]
+    assert costs[0] > costs[1] > costs[2]
 
 
 def test_samples_are_told_apart_by_their_text():

@@ -4,17 +4,19 @@ import numpy as np
 import pytest
 
 from tests.core.distributed import jobs
+from tests.thinned import EVERY
 
 from . import programs, saves
 
-OF_FOUR = ["cluster"]
+# The first, the last, and one between them.
+RANKS = {3: saves.PROGRAMS, **({2: saves.PROGRAMS, 4: ["cluster"]} if EVERY else {})}
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """What the ranks have saved, by their number and program: of rank 0, of rank 1, and so on."""
     jobs.mpiexec()
-    found = {2: dict.fromkeys(saves.PROGRAMS), 4: dict.fromkeys(OF_FOUR)}
+    found = {ranks: dict.fromkeys(names) for ranks, names in RANKS.items()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONHASHSEED", "0")  # Python is not started once more
         for ranks, names in found.items():
@@ -33,10 +35,10 @@ def check(files, whole):
 
 
 def test_a_local_script(found):
-    check(found[2]["local"], programs.run(saves.ended, saves.local))
+    check(found[3]["local"], programs.run(saves.ended, saves.local))
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", RANKS)
 def test_trainers_of_a_cluster(found, ranks):
     files = found[ranks]["cluster"]
     whole = programs.run(saves.ended, saves.cluster, ranks)
@@ -46,11 +48,11 @@ def test_trainers_of_a_cluster(found, ranks):
 
 
 def test_a_trainer_that_others_have_forgotten(found):
-    check(found[2]["several_trainers"], programs.run(saves.several_trainers))
+    check(found[3]["several_trainers"], programs.run(saves.several_trainers))
 
 
 def test_rows_that_wait_for_their_penalty(found):
-    file, whole = found[2]["penalised"][0], programs.run(saves.penalised)
+    file, whole = found[3]["penalised"][0], programs.run(saves.penalised)
     assert file.keys() == whole.keys()
     for key, value in whole.items():
         np.testing.assert_allclose(file[key], value, rtol=1e-5, atol=1e-6, err_msg=key)

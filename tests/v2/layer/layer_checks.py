@@ -2,7 +2,6 @@
 
 import numpy as np
 import onnxruntime
-import pytest
 
 import pd_core as pd
 import pd_v2 as paddle
@@ -43,20 +42,23 @@ def gradient_of(y, x, feeds):
 
 
 class LayerChecks:
-    """Each of the class's `rows`: value, gradient, small batches, and the exported model."""
+    """Each of the class's `rows`: values of small batches, here and exported, and gradient."""
 
-    @pytest.mark.parametrize("n", [3, 1])
-    def test_forward(self, row, n, rng):
+    def test_values(self, row, rng, tmp_path):
         y, _ = row.layers()
-        _, values = filled(y, rng)
-        feeds = row.feeds(rng, n)
-        expected = row.formula(seen(values, feeds))
-        found = pd.eval(y, feeds)
-        assert expected.shape == (n, y.size)
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
-
-    def test_no_samples(self, row, rng):
-        y, _ = row.layers()
+        pool, values = filled(y, rng)
+        path = str(tmp_path / "y.onnx")
+        Topology(y).export_onnx(path, pool)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        assert [i.name for i in session.get_inputs()] == list(row.inputs)
+        for n in (3, 1):
+            feeds = row.feeds(rng, n)
+            expected = row.formula(seen(values, feeds))
+            found = pd.eval(y, feeds)
+            assert expected.shape == (n, y.size)
+            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+            (exported,) = session.run(["y"], feeds)
+            np.testing.assert_allclose(exported, found, rtol=1e-5, atol=1e-6)
         assert pd.eval(y, row.feeds(rng, 0)).shape == (0, y.size)
 
     def test_gradient(self, row, rng):
@@ -87,15 +89,3 @@ class LayerChecks:
         )
         expected = row.coeff * (projected(1e-6) - projected(-1e-6)) / 2e-6
         np.testing.assert_allclose(slope, expected, rtol=2e-4, atol=1e-5)
-
-    def test_export(self, row, rng, tmp_path):
-        y, _ = row.layers()
-        pool, _ = filled(y, rng)
-        path = str(tmp_path / "y.onnx")
-        Topology(y).export_onnx(path, pool)
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        assert [i.name for i in session.get_inputs()] == list(row.inputs)
-        for n in (3, 1):
-            feeds = row.feeds(rng, n)
-            (found,) = session.run(["y"], feeds)
-            np.testing.assert_allclose(found, pd.eval(y, feeds), rtol=1e-5, atol=1e-6)

@@ -11,20 +11,29 @@ from .sequence_rows import BATCHES, flat, nested
 
 
 class SequenceChecks:
-    """Each of the class's `rows`, on every batch: values, levels, gradient, and the export."""
+    """Each of the class's `rows`, on every batch: values, levels, the export, and gradient."""
 
-    def test_forward(self, row, rng):
+    def test_values(self, row, rng, tmp_path):
+        """One file for every batch: it takes rows and lengths."""
         y, data = row.layers()
-        _, values = filled(y, rng)
+        pool, values = filled(y, rng)
         assert len(y.levels) == row.levels
+        path = str(tmp_path / "y.onnx")
+        Topology(y).export_onnx(path, pool)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        names = [i.name for i in session.get_inputs()]
         for label, batch in BATCHES.items():
             drawn = row.draw(rng, batch)
             rows, lengths = flat(row.formula(seen(values, drawn)), row.levels)
-            found, *levels = pd.eval([y, *(s.lengths for s in y.levels)], feeds(data, drawn))
+            fed = feeds(data, drawn)
+            found, *levels = pd.eval([y, *(s.lengths for s in y.levels)], fed)
             assert found.shape == (len(rows), *y.dims[1:]), label
             close(found, rows.reshape(found.shape), label)
             for have, want in zip(levels, lengths, strict=True):
                 np.testing.assert_array_equal(have, want, label)
+            by_name = {v.name: array for v, array in fed.items()}
+            (exported,) = session.run(["y"], {name: by_name[name] for name in names})
+            close(exported, found, label)
 
     def test_gradient(self, row, rng):
         y, data = row.layers()
@@ -43,20 +52,6 @@ class SequenceChecks:
             slopes = Slopes(row, values, drawn, rng, list(found), y.dims[1])
             arrays = pd.eval(found, {**feeds(data, drawn), above: slopes.above}, training=True)
             close(slopes.along(arrays), slopes.expected(), label, 5e-4)
-
-    def test_export(self, row, rng, tmp_path):
-        """One file for every batch: it takes rows and lengths."""
-        y, data = row.layers()
-        pool, _ = filled(y, rng)
-        path = str(tmp_path / "y.onnx")
-        Topology(y).export_onnx(path, pool)
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        names = [i.name for i in session.get_inputs()]
-        for label, batch in BATCHES.items():
-            fed = feeds(data, row.draw(rng, batch))
-            by_name = {v.name: array for v, array in fed.items()}
-            (found,) = session.run(["y"], {name: by_name[name] for name in names})
-            close(found, pd.eval(y, fed), label)
 
 
 class Slopes:

@@ -341,6 +341,10 @@ def computed(cost, *batches):
 
 def check_equal(first, second, samples):
     (one,), (other,) = (computed(f, s) for f, s in zip((first, second), samples, strict=True))
+    compare(one, other)
+
+
+def compare(one, other):
     assert len(one) == len(other) > 2
     for (a, mine), (b, theirs) in zip(one.items(), other.items(), strict=True):
         assert np.any(mine), f"{a} has no influence"
@@ -354,15 +358,11 @@ def test_two_descriptions_of_one_network(draw, first, second, rng):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("layer, group, act", LAYERS.values(), ids=LAYERS)
-def test_a_layer_and_a_group_of_its_steps(layer, group, act, reverse, rng):
-    check_equal(lambda: layer(reverse, act), lambda: group(reverse, act), sequences(rng))
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("layer, group, act", LAYERS.values(), ids=LAYERS)
-def test_a_batch_gives_what_its_sequences_give_alone(layer, group, act, reverse, rng):
+def test_a_layer_is_a_group_of_its_steps(layer, group, act, reverse, rng):
+    """And a batch gives what its sequences give alone."""
     samples, _ = sequences(rng)
     together, *alone = computed(lambda: layer(reverse, act), samples, *([s] for s in samples))
+    compare(together, *computed(lambda: group(reverse, act), samples))
     for name, value in together.items():
         mean = np.mean([each[name] for each in alone], axis=0)
         np.testing.assert_allclose(value, mean, rtol=1e-4, atol=1e-6, err_msg=name)

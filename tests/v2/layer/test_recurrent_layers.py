@@ -176,20 +176,25 @@ def nested_feeds(rng, width):
 
 
 class TestRows:
-    """Each row: values, gradients, nested input, and the exported model."""
+    """Each row: values, here and exported, gradients, and nested input."""
 
     rows = ROWS
 
-    @pytest.mark.parametrize("lengths", BATCHES.values(), ids=BATCHES)
-    def test_values(self, row, lengths, rng):
+    def test_values(self, row, rng, tmp_path):
         y, _ = row.layers()
-        _, values = filled(y, rng)
-        fed = feeds(rng, row.width, lengths)
-        expected = row.formula(fed["x"].astype(np.float64), lengths, values)
-        found = pd.eval(y, fed)
-        assert found.shape == (sum(lengths), y.size)
-        if len(found):
-            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+        pool, values = filled(y, rng)
+        path = str(tmp_path / "y.onnx")
+        Topology(y).export_onnx(path, pool)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        for label, lengths in BATCHES.items():
+            fed = feeds(rng, row.width, lengths)
+            expected = row.formula(fed["x"].astype(np.float64), lengths, values)
+            found = pd.eval(y, fed)
+            assert found.shape == (sum(lengths), y.size), label
+            if len(found):
+                np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6, err_msg=label)
+            (exported,) = session.run(["y"], fed)
+            np.testing.assert_allclose(exported, found, rtol=1e-5, atol=1e-6, err_msg=label)
 
     def test_nested_sequences_run_through(self, row, rng):
         y, x = row.layers(nested=True)
@@ -200,47 +205,33 @@ class TestRows:
         expected = row.formula(fed["x"].astype(np.float64), lengths, values)
         np.testing.assert_allclose(pd.eval(y, fed), expected, rtol=2e-5, atol=2e-6)
 
-    @pytest.mark.parametrize("lengths", [[1, 4, 0, 2], [3, 3], [1]], ids=str)
-    def test_gradient(self, row, lengths, rng):
+    def test_gradient(self, row, rng):
+        """Along a random way; of nothing it is zero."""
         y, x = row.layers()
         pool, values = filled(y, rng)
-        fed = feeds(rng, row.width, lengths)
-        known = {**values, "x": fed["x"].astype(np.float64)}
         wanted = {"x": x, **{name: pd.get_variable(name) for name in pool.names()}}
-        seed = rng.standard_normal((sum(lengths), y.size)).astype(np.float32)
-        ways = {name: rng.standard_normal(known[name].shape) for name in wanted}
-
-        def projected(step):
-            moved = {name: known[name] + step * ways[name] for name in wanted}
-            return np.sum(row.formula(moved.pop("x"), lengths, moved) * seed)
-
-        found = pd.gradients(y, list(wanted.values()), seeds=[pd.constant(seed)])
-        arrays = pd.eval(found, fed, training=True)
-        slope = sum(
-            np.sum(g.reshape(way.shape) * way) for g, way in zip(arrays, ways.values(), strict=True)
-        )
-        expected = (projected(1e-6) - projected(-1e-6)) / 2e-6
-        np.testing.assert_allclose(slope, expected, rtol=5e-4, atol=1e-4)
-
-    @pytest.mark.parametrize("lengths", [[], [0]], ids=str)
-    def test_gradient_of_nothing_is_zero(self, row, lengths, rng):
-        y, _ = row.layers()
-        pool, _ = filled(y, rng)
-        parameters = [pd.get_variable(name) for name in pool.names()]
-        found = pd.gradients(pd.reduce_sum(y), parameters)
-        for g in pd.eval(found, feeds(rng, row.width, lengths), training=True):
-            assert (g == 0).all()
-
-    def test_export(self, row, rng, tmp_path):
-        y, _ = row.layers()
-        pool, _ = filled(y, rng)
-        path = str(tmp_path / "y.onnx")
-        Topology(y).export_onnx(path, pool)
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        for lengths in BATCHES.values():
+        above = pd.Variable([None, y.size])
+        slopes = pd.gradients(y, list(wanted.values()), seeds=[above])
+        for lengths in ([1, 4, 0, 2], [3, 3], [1], [], [0]):
             fed = feeds(rng, row.width, lengths)
-            (found,) = session.run(["y"], fed)
-            np.testing.assert_allclose(found, pd.eval(y, fed), rtol=1e-5, atol=1e-6)
+            known = {**values, "x": fed["x"].astype(np.float64)}
+            seed = rng.standard_normal((sum(lengths), y.size)).astype(np.float32)
+            arrays = pd.eval(slopes, {**fed, above: seed}, training=True)
+            if not sum(lengths):
+                assert not any(map(np.any, arrays)), lengths
+                continue
+            ways = {name: rng.standard_normal(known[name].shape) for name in wanted}
+            found = sum(
+                np.sum(g.reshape(way.shape) * way)
+                for g, way in zip(arrays, ways.values(), strict=True)
+            )
+
+            def projected(step, known=known, ways=ways, lengths=lengths, seed=seed):
+                moved = {name: known[name] + step * ways[name] for name in wanted}
+                return np.sum(row.formula(moved.pop("x"), lengths, moved) * seed)
+
+            expected = (projected(1e-6) - projected(-1e-6)) / 2e-6
+            np.testing.assert_allclose(found, expected, 5e-4, 1e-4, err_msg=str(lengths))
 
 
 def test_ended_sequences_do_not_overflow(rng):

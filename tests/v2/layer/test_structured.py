@@ -35,18 +35,25 @@ def fed(outputs, samples):
     return feed_dict(topology.data_layers(), DataFeeder(topology.data_type())(samples))
 
 
-def slope(y, variables, feeds, formula, rng):
-    """Gradients along random ways: (found, by differences of formula(float64 arrays))."""
-    arrays = [np.asarray(a, np.float64) for a in pd.eval(variables, feeds)]
-    seed = rng.standard_normal(pd.eval(y, feeds).shape).astype(np.float32)
-    ways = [rng.standard_normal(a.shape) for a in arrays]
-    found = pd.eval(pd.gradients(y, variables, seeds=[pd.constant(seed)]), feeds)
-    moved = [
-        np.sum(formula([a + step * w for a, w in zip(arrays, ways, strict=True)]) * seed)
-        for step in (1e-5, -1e-5)
-    ]
-    total = sum(np.sum(g.astype(np.float64) * w) for g, w in zip(found, ways, strict=True))
-    return total, (moved[0] - moved[1]) / 2e-5
+class Slope:
+    """Gradients of costs [N, 1] along random ways, on many batches."""
+
+    def __init__(self, cost, variables):
+        self.above = pd.Variable([None, 1])
+        self.gradients = pd.gradients(cost, variables, seeds=[self.above])
+
+    def __call__(self, feeds, values, formula, rng):
+        """(found, by differences of formula(float64 arrays)); `values` are of the variables."""
+        arrays = [np.asarray(a, np.float64) for a in values]
+        seed = rng.standard_normal(formula(arrays).shape).astype(np.float32)
+        ways = [rng.standard_normal(a.shape) for a in arrays]
+        found = pd.eval(self.gradients, {**feeds, self.above: seed})
+        moved = [
+            np.sum(formula([a + step * w for a, w in zip(arrays, ways, strict=True)]) * seed)
+            for step in (1e-5, -1e-5)
+        ]
+        total = sum(np.sum(g.astype(np.float64) * w) for g, w in zip(found, ways, strict=True))
+        return total, (moved[0] - moved[1]) / 2e-5
 
 
 # ---- CRF
@@ -76,51 +83,55 @@ def crf_formula(v, lengths, weight):
     return naive.crf(v["x"], v["y"], lengths, weight[0], weight[1], weight[2:])
 
 
-@pytest.mark.parametrize("lengths", [*BATCHES.values(), *NESTED.values()], ids=[*BATCHES, *NESTED])
+@pytest.mark.parametrize("batches", [BATCHES, NESTED], ids=["plain", "nested"])
 class TestCrf:
     """Costs, labels and errors of one network over batches of every kind."""
 
     @pytest.fixture
-    def net(self, lengths, request, rng):
-        """Layers by name, what they are fed, the parameter, and the steps of each sample."""
-        nested = "nested" in request.node.callspec.id
+    def net(self, batches, rng):
+        """Layers by name, the values of the parameter, and for each batch feeds and steps."""
+        nested = batches is NESTED
         x = rows(kind=T.dense_vector_sub_sequence if nested else T.dense_vector_sequence)
         y = ids(kind=T.integer_value_sub_sequence if nested else T.integer_value_sequence)
         attr = Param(name="crfw")
         cost = L.crf(input=x, label=y, param_attr=attr)
         best = L.crf_decoding(input=x, size=SIZE, param_attr=attr)
         wrong = L.crf_decoding(input=x, size=SIZE, label=y, param_attr=attr)
-        pool, values = layers.filled([cost, best, wrong], rng)
-        found = {"x": x, "y": y, "cost": cost, "best": best, "wrong": wrong, "pool": pool}
-        steps = [sum(n) if isinstance(n, list) else n for n in lengths]
-        given = fed([cost, best, wrong], tagged(lengths, rng))
-        return found, given, values["crfw"], steps
+        _, values = layers.filled([cost, best, wrong], rng)
+        found = {"x": x, "y": y, "cost": cost, "best": best, "wrong": wrong}
+        given = [
+            (
+                fed([cost, best, wrong], tagged(lengths, rng)),
+                [sum(n) if isinstance(n, list) else n for n in lengths],
+            )
+            for lengths in batches.values()
+        ]
+        return found, values["crfw"], given
 
     def test_values(self, net):
-        found, given, weight, steps = net
-        cost, best, wrong, decoded = pd.eval(
-            [found["cost"], found["best"], found["wrong"], found["wrong"].ids], given
-        )
-        x, y = given[found["x"]].astype(np.float64), given[found["y"]]
-        expected = crf_formula({"x": x, "y": y}, steps, weight)
-        np.testing.assert_allclose(cost, expected, rtol=1e-5, atol=1e-5)
-        labels = naive.crf_best(x, steps, weight[0], weight[1], weight[2:])
-        np.testing.assert_array_equal(best, labels)
-        np.testing.assert_array_equal(decoded, labels)
-        np.testing.assert_array_equal(wrong, (labels != y)[:, None])
+        found, weight, batches = net
+        targets = [found["cost"], found["best"], found["wrong"], found["wrong"].ids]
+        for given, steps in batches:
+            cost, best, wrong, decoded = pd.eval(targets, given)
+            x, y = given[found["x"]].astype(np.float64), given[found["y"]]
+            expected = crf_formula({"x": x, "y": y}, steps, weight)
+            np.testing.assert_allclose(cost, expected, rtol=1e-5, atol=1e-5, err_msg=str(steps))
+            labels = naive.crf_best(x, steps, weight[0], weight[1], weight[2:])
+            np.testing.assert_array_equal(best, labels)
+            np.testing.assert_array_equal(decoded, labels)
+            np.testing.assert_array_equal(wrong, (labels != y)[:, None])
 
     def test_gradient(self, net, rng):
-        found, given, _, steps = net
-        variables = [found["x"], pd.get_variable("crfw")]
-        y = given[found["y"]]
-        total, expected = slope(
-            found["cost"],
-            variables,
-            given,
-            lambda a: crf_formula({"x": a[0], "y": y}, steps, a[1]),
-            rng,
-        )
-        assert total == pytest.approx(expected, rel=2e-4, abs=1e-4)
+        found, weight, batches = net
+        slope = Slope(found["cost"], [found["x"], pd.get_variable("crfw")])
+        for given, steps in batches:
+            y = given[found["y"]]
+
+            def formula(a, y=y, steps=steps):
+                return crf_formula({"x": a[0], "y": y}, steps, a[1])
+
+            total, expected = slope(given, [given[found["x"]], weight], formula, rng)
+            assert total == pytest.approx(expected, rel=2e-4, abs=1e-4), steps
 
 
 def test_crf_weight_and_coeff(rng):
@@ -217,13 +228,12 @@ def ctc_formula(x, y, lengths):
     return naive.ctc(log_p, y, *lengths, blank=SIZE - 1)
 
 
-@pytest.mark.parametrize("lengths", LABELLED.values(), ids=LABELLED)
 class TestCtc:
     """ctc over a softmax and warp_ctc over what that is taken of are the same."""
 
     @pytest.fixture
-    def net(self, lengths, rng):
-        """(data x and y, both costs, both with norm_by_times, feeds)."""
+    def net(self, rng):
+        """(data x and y, both costs, both with norm_by_times, feeds for all lengths)."""
         x, y = rows(), ids(size=SIZE - 1)
         p = L.addto(input=x, act=A.Softmax())
         every = [
@@ -234,23 +244,28 @@ class TestCtc:
                 L.warp_ctc(input=x, label=y, blank=SIZE - 1, norm_by_times=norm),
             )
         ]
-        return x, y, every, fed(every, spoken(*lengths, rng))
+        return x, y, every, [fed(every, spoken(*lengths, rng)) for lengths in LABELLED.values()]
 
-    def test_values(self, net, lengths):
-        x, y, every, given = net
-        expected = ctc_formula(given[x].astype(np.float64), given[y], lengths)
-        for found in pd.eval(every, given):
-            assert found.shape == (len(lengths[0]), 1)
-            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    def test_values(self, net):
+        x, y, every, batches = net
+        for (label, lengths), given in zip(LABELLED.items(), batches, strict=True):
+            expected = ctc_formula(given[x].astype(np.float64), given[y], lengths)
+            for found in pd.eval(every, given):
+                assert found.shape == (len(lengths[0]), 1)
+                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5, err_msg=label)
 
     @pytest.mark.parametrize("which", range(4))
-    def test_gradient(self, net, lengths, which, rng):
-        x, y, every, given = net
-        share = 1 / np.maximum(lengths[0], 1)[:, None] if which > 1 else 1.0
-        total, expected = slope(
-            every[which], [x], given, lambda a: share * ctc_formula(a[0], given[y], lengths), rng
-        )
-        assert total == pytest.approx(expected, rel=2e-4, abs=1e-4)
+    def test_gradient(self, net, which, rng):
+        x, y, every, batches = net
+        slope = Slope(every[which], [x])
+        for (label, lengths), given in zip(LABELLED.items(), batches, strict=True):
+            share = 1 / np.maximum(lengths[0], 1)[:, None] if which > 1 else 1.0
+
+            def formula(a, share=share, lengths=lengths, labels=given[y]):
+                return share * ctc_formula(a[0], labels, lengths)
+
+            total, expected = slope(given, [given[x]], formula, rng)
+            assert total == pytest.approx(expected, rel=2e-4, abs=1e-4), label
 
 
 def test_ctc_of_a_softmax_that_underflows():

@@ -1,7 +1,9 @@
 import gc
+import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import types
 import warnings
@@ -18,21 +20,55 @@ from pd_v2.python2.translate import parse
 _ROOT = str(Path(__file__).parents[3])
 
 
+@pytest.fixture(scope="session")
+def zygote():
+    """A function that runs `python -m pd_v2` with some arguments, without importing it anew."""
+    environment = {**os.environ, "PYTHONPATH": _ROOT, "PYTHONHASHSEED": "0"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.v2.python2.zygote"],
+        cwd=_ROOT,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def run(arguments, cwd, env, input):
+        with tempfile.TemporaryDirectory() as folder:
+            files = [Path(folder) / name for name in ("stdin", "stdout", "stderr")]
+            for file, text in zip(files, (input, "", ""), strict=True):
+                file.write_text(text)
+            order = {"arguments": arguments, "folder": str(cwd), "environment": env}
+            process.stdin.write(json.dumps({**order, "files": [*map(str, files)]}) + "\n")
+            process.stdin.flush()
+            status = int(process.stdout.readline())
+            return subprocess.CompletedProcess(
+                arguments, status, *(file.read_text() for file in files[1:])
+            )
+
+    with process:
+        yield run
+        process.stdin.close()
+
+
 @pytest.fixture
-def launch(tmp_path):
+def launch(tmp_path, zygote):
     """A function that writes {path: text} and runs the first, or a command, in a process.
 
-    The launcher runs it, or plain Python does.
+    The launcher runs it, which is imported `anew` if that matters, or plain Python does.
     """
 
-    def run(files, *arguments, plain=False, command=None, send="", **variables):
+    def run(files, *arguments, plain=False, anew=False, command=None, send="", **variables):
         for name, text in files.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
         launcher = ["-B"] if plain else ["-m", "pd_v2"]
+        line = [*map(str, command or [next(iter(files))]), *arguments]
         environment = {**os.environ, "PYTHONPATH": _ROOT, "PYTHONDONTWRITEBYTECODE": ""}
+        if not (plain or anew):
+            return zygote(line, tmp_path, {**environment, "PYTHONHASHSEED": "0"}, send)
         return subprocess.run(
-            [sys.executable, *launcher, *(command or [next(iter(files))]), *arguments],
+            [sys.executable, *launcher, *line],
             cwd=tmp_path,
             env={**environment, **variables},
             capture_output=True,

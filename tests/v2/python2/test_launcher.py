@@ -48,11 +48,11 @@ def call(function):
 """
 
 
-@pytest.mark.parametrize("folder", ["", "folder/"])
-def test_the_environment_is_that_of_python(launch, folder):
+@pytest.mark.parametrize(("folder", "anew"), [("", True), ("folder/", False)])
+def test_the_environment_is_that_of_python(launch, folder, anew):
     files = {f"{folder}script.py": _ENVIRONMENT}
     arguments = ("a", "--help", "-x", "--translate")
-    ours, plain = launch(files, *arguments), launch(files, *arguments, plain=True)
+    ours, plain = launch(files, *arguments, anew=anew), launch(files, *arguments, plain=True)
     assert (ours.stdout, ours.returncode) == (plain.stdout, plain.returncode)
     assert ours.returncode == 3
     assert ours.stderr == ""
@@ -199,9 +199,9 @@ print len(sys.stdin.read().split())
 def test_sets_have_one_order_in_all_processes(launch, monkeypatch):
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     text = "import sys\nsys.stdout.write(' '.join(set('word%d' % n for n in range(9))))"
-    found = launch({"main.py": text}, "x")
+    found = launch({"main.py": text}, "x", anew=True)
     assert found.stdout == launch({"main.py": text}, plain=True, PYTHONHASHSEED="0").stdout
-    assert found.stdout != launch({"main.py": text}, PYTHONHASHSEED="1").stdout
+    assert found.stdout != launch({"main.py": text}, anew=True, PYTHONHASHSEED="1").stdout
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_files_named_like_modules_of_the_launcher(launch):
         "enum.py": "x = 3 / 2",
         "random.py": "from os import *\nx = 5 / 2\ndef seed(n): return n / 2",
     }
-    ours = launch(files)
+    ours = launch(files, anew=True)
     assert (ours.stdout, ours.stderr) == ("0 1 2 0\n", "")
 
 

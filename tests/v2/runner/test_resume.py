@@ -1,5 +1,6 @@
 """Exact resume of trainers: every optimizer, schedule and average, from every checkpoint."""
 
+import itertools
 import random
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import pd_v2 as paddle
 from pd_v2.attr import Hook, Param
 from pd_v2.optimizer import average
+from tests.thinned import thinned
 
 from .resuming import assert_resumes
 
@@ -79,11 +81,31 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
-def test_optimizers_resume(optimizer, tmp_path):
+SCHEDULES = {
+    "constant": {},
+    "poly": {"decay_a": 0.5, "decay_b": 0.75},
+    "caffe_poly": {"decay_a": 20.0, "decay_b": 2.0},
+    "exp": {"decay_a": 0.5, "decay_b": 6.0},
+    "discexp": {"decay_a": 0.5, "decay_b": 6.0},
+    "linear": {"decay_a": 0.005, "decay_b": 0.01},
+    "manual": {"args": "3:1.0,9:0.5,14:0.25"},
+    "pass_manual": {"args": "0:1.0,1:0.5,2:0.1"},
+}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "kind"), thinned(itertools.product(OPTIMIZERS, SCHEDULES), 7)
+)
+def test_optimizers_and_schedules_resume(optimizer, kind, tmp_path):
     def made():
         penalty = optimizers.L2Regularization(0.1)
-        return optimizer(gradient_clipping_threshold=0.05, regularization=penalty, **RATES)
+        settings = {f"learning_rate_{k}": v for k, v in SCHEDULES[kind].items()}
+        return OPTIMIZERS[optimizer](
+            gradient_clipping_threshold=0.05,
+            regularization=penalty,
+            learning_rate_schedule=kind,
+            **settings,
+        )
 
     assert_resumes(trained(made), tmp_path, batches=6)
 
@@ -98,10 +120,11 @@ def test_every_optimizer_is_tested():
     assert made == methods - {optimizers.Optimizer}
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
-def test_rows_pruning_and_averages_resume(optimizer, tmp_path):
+@pytest.mark.parametrize("name", thinned(OPTIMIZERS, 2))
+def test_rows_pruning_and_averages_resume(name, tmp_path):
     def made():
-        return optimizer(model_average=optimizers.ModelAverage(0.5, max_average_window=3), **RATES)
+        average = optimizers.ModelAverage(0.5, max_average_window=3)
+        return OPTIMIZERS[name](model_average=average, **RATES)
 
     def layers():
         return network({"sparse_update": True}, {"update_hooks": Hook("pruning", 0.5)})
@@ -109,9 +132,11 @@ def test_rows_pruning_and_averages_resume(optimizer, tmp_path):
     assert_resumes(trained(made, layers, passes=3), tmp_path)
 
 
-@pytest.mark.parametrize("rate", ["l1_rate", "l2_rate"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "rmsprop"])
-def test_penalties_of_rows_resume(rate, optimizer, tmp_path):
+PENALISED = itertools.product(["sgd", "adagrad", "rmsprop"], ["l1_rate", "l2_rate"])
+
+
+@pytest.mark.parametrize(("optimizer", "rate"), thinned(PENALISED, 5))
+def test_penalties_of_rows_resume(optimizer, rate, tmp_path):
     """Rows that no batch touches are penalised when they are touched, and at the end of a pass."""
 
     def made():
@@ -123,8 +148,9 @@ def test_penalties_of_rows_resume(rate, optimizer, tmp_path):
     assert_resumes(trained(made, layers, passes=3), tmp_path)
 
 
-@pytest.mark.parametrize("longest", [None, 3, 5])
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("longest", "sparse"), thinned(itertools.product([None, 3, 5], [True, False]), 3)
+)
 def test_averages_of_several_windows_resume(longest, sparse, tmp_path, monkeypatch):
     """All three sums are in use: each few batches one joins the next."""
     monkeypatch.setattr(average, "_FOLDED", 2)
@@ -138,27 +164,6 @@ def test_averages_of_several_windows_resume(longest, sparse, tmp_path, monkeypat
         return network({"sparse_update": sparse})
 
     assert_resumes(trained(made, layers, passes=4), tmp_path, batches=12)
-
-
-SCHEDULES = {
-    "constant": {},
-    "poly": {"decay_a": 0.5, "decay_b": 0.75},
-    "caffe_poly": {"decay_a": 20.0, "decay_b": 2.0},
-    "exp": {"decay_a": 0.5, "decay_b": 6.0},
-    "discexp": {"decay_a": 0.5, "decay_b": 6.0},
-    "linear": {"decay_a": 0.005, "decay_b": 0.01},
-    "manual": {"args": "5:1.0,11:0.5,20:0.25"},
-    "pass_manual": {"args": "0:1.0,1:0.5,2:0.1"},
-}
-
-
-@pytest.mark.parametrize("kind", SCHEDULES)
-def test_schedules_resume(kind, tmp_path):
-    def made():
-        settings = {f"learning_rate_{k}": v for k, v in SCHEDULES[kind].items()}
-        return optimizers.Momentum(learning_rate=0.1, learning_rate_schedule=kind, **settings)
-
-    assert_resumes(trained(made, passes=3), tmp_path)
 
 
 # ---- metrics of a pass
