@@ -329,7 +329,7 @@ def test_public_things_are_documented():
         for method, value in methods.items():
             if inspect.isfunction(value) and not method.startswith("_"):
                 things[f"{name}.{method}"] = getattr(thing, method)
-    assert len(things) > 1000
+    assert len(things) > 500
     assert [name for name, thing in things.items() if not inspect.getdoc(thing)] == []
 
 
@@ -355,7 +355,7 @@ def is_typed(function):
 def test_public_functions_of_the_core_are_annotated():
     entries = []
     for path in CORE:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = nodes(path)[0]
         entries += [f"{where(path)}: {f.name}" for f in public_functions(tree) if not is_typed(f)]
     assert entries == []
 
@@ -369,5 +369,5 @@ ARRAYS = {"prior_boxes"}  # no op: it returns an array
 def test_ops_say_their_own_name():
     """They are decorated with @op."""
     names = {*OPS} - TAKE_FUNCTIONS - ARRAYS
-    assert len(names) > 300
+    assert len(names) > 200
     assert [name for name in names if not hasattr(getattr(ops, name), "__wrapped__")] == []

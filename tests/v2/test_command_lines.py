@@ -68,15 +68,15 @@ def test_nobody_reads_the_output(folder):
     assert ends == {command: ("", code) for command, code in commands.items()}
 
 
-def test_tests_of_a_handler_are_logged(folder):
-    process = start(folder, "pd_v2 --logdir logs train.py")
-    out, err = process.communicate(timeout=jobs.LIMIT)
-    assert process.returncode == 0, err
+def test_tests_of_a_handler_are_logged(folder, zygote):
+    environment = {**os.environ, "PYTHONPATH": str(jobs.ROOT), "OMP_NUM_THREADS": "1"}
+    done = zygote(["--logdir", "logs", "train.py"], folder, environment, "")
+    assert done.returncode == 0, done.stderr
     (chart, *_) = charts_of(read_runs([folder / "logs"]))
     curves = {series.kind: series.points for series in chart.series}
     assert list(curves) == ["train", "train mean", "test"]
     assert [f"{cost:.4g}" for _, cost in curves["test"]] == [
-        f"{float(line):.4g}" for line in out.split()
+        f"{float(line):.4g}" for line in done.stdout.split()
     ]
     assert [batch for batch, _ in curves["test"]] == [10, 20]
 

@@ -3,8 +3,6 @@
 import contextlib
 import gzip
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -84,18 +82,14 @@ def test_a_topology(files, tar, capsys):
     assert build.current().layers == {}
 
 
-def exported(folder, *arguments):
-    """The command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "pd_v2", "export", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": ROOT},
-        capture_output=True,
-        text=True,
-    )
+@pytest.fixture
+def exported(zygote):
+    """A function that runs the command in a folder, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    return lambda folder, *arguments: zygote(["export", *arguments], folder, environment, "")
 
 
-def test_layers_of_a_script(files):
+def test_layers_of_a_script(files, exported):
     """One by an expression, one by its name."""
     folder, (p, h) = files
     layers = ("--layer", "net(3, paddle.activation.Softmax())[1]", "--layer", "h")
@@ -110,7 +104,7 @@ def test_layers_of_a_script(files):
     ("layer", "problem"),
     [("net(3)", "net(3) is "), ("x.y.", "x.y.: invalid syntax"), ("g", "g: name 'g' is not def")],
 )
-def test_what_is_no_layer(files, layer, problem):
+def test_what_is_no_layer(files, exported, layer, problem):
     folder, _ = files
     done = exported(
         folder, "--script", "net.py", "--layer", layer, "--parameters", "net.tar", "n.onnx"

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -85,26 +84,24 @@ trainer.train(paddle.batch(lambda: ({filter}), 4), 2, handler)
 """
 
 
-def launch(folder, *arguments, script=SCRIPT, **options):
-    """Run a script on two processes that are started by `--workers`."""
-    path = folder / "train.py"
-    path.write_text(script)
-    jobs.mpiexec()
-    own = {"TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(jobs.ROOT), "OMP_NUM_THREADS": "1"}
-    (folder / "tmp").mkdir(exist_ok=True)
-    return subprocess.run(
-        [sys.executable, "-m", "pd_v2", "--workers", "2", *arguments, path, folder],
-        env=os.environ | jobs.OWN | own,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=jobs.LIMIT,
-        **options,
-    )
+@pytest.fixture
+def launch(tmp_path, zygote):
+    """A function that runs a script on two processes that are started by `--workers`."""
+
+    def run(*arguments, script=SCRIPT):
+        path = tmp_path / "train.py"
+        path.write_text(script)
+        jobs.mpiexec()
+        own = {"TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(jobs.ROOT)}
+        (tmp_path / "tmp").mkdir(exist_ok=True)
+        environment = os.environ | jobs.OWN | own | {"OMP_NUM_THREADS": "1"}
+        return zygote(["--workers", "2", *arguments, path, tmp_path], tmp_path, environment, "")
+
+    return run
 
 
-def test_what_a_script_prints_and_writes(tmp_path):
-    job = launch(tmp_path)
+def test_what_a_script_prints_and_writes(launch, tmp_path):
+    job = launch()
     assert job.returncode == 0, job.stderr
     counts, read, place, temporary = job.stdout.splitlines()
     assert counts == f"3 10 {FILES}"
@@ -128,12 +125,12 @@ def test_what_a_script_prints_and_writes(tmp_path):
     ],
     ids=["error", "batches"],
 )
-def test_one_rank_ends_all(options, part, message, tmp_path):
+def test_one_rank_ends_all(options, part, message, launch):
     part = {"action": "pass", "filter": "iter(samples())", **part}
     script = ONE_FAILS
     for name, text in part.items():
         script = script.replace(f"{{{name}}}", text)
-    job = launch(tmp_path, *options, script=script)
+    job = launch(*options, script=script)
     assert job.returncode != 0
     assert message in job.stderr
     assert job.stdout.count("printed by 1") == len(options)
@@ -155,8 +152,8 @@ trainer.train(paddle.batch(lambda: iter([([1.0],)] * 20000), 2), 1, handler)
 """
 
 
-def test_sigterm_writes_a_last_checkpoint(tmp_path):
-    job = launch(tmp_path, "--checkpoint", tmp_path / "saved", script=TERMINATED)
+def test_sigterm_writes_a_last_checkpoint(launch, tmp_path):
+    job = launch("--checkpoint", tmp_path / "saved", script=TERMINATED)
     assert job.returncode != 0
     (path,) = (tmp_path / "saved").glob("batch-*")
     assert int(path.name.removeprefix("batch-")) >= 3
@@ -189,10 +186,10 @@ trainer.train(reader, 3, handler)
 """
 
 
-def test_a_killed_worker_and_a_stopped_one(tmp_path):
+def test_a_killed_worker_and_a_stopped_one(launch, tmp_path):
     """The job ends with the command to go on, which starts again by itself after a hang."""
     saved, script = tmp_path / "sa ved", "KILLS = '2'" + KILLED
-    job = launch(tmp_path, "--checkpoint", saved, script=script)
+    job = launch("--checkpoint", saved, script=script)
     assert job.returncode == 137 and job.stdout.count("\n") == 1
     last = job.stderr[job.stderr.index("python -m pd_v2: the job") :]
     first, command, where = last.splitlines()
@@ -201,7 +198,7 @@ def test_a_killed_worker_and_a_stopped_one(tmp_path):
     assert command == f"  hint: python -m pd_v2 {expected}"
     assert where == f"    goes on from {saved}/batch-00003"
     options = ["--checkpoint", saved, "--max-restarts", "3", "--heartbeat", "12", "--resume"]
-    again = launch(tmp_path, *options, script=script)
+    again = launch(*options, script=script)
     assert again.returncode == 0, again.stderr
     told = [line for line in again.stderr.splitlines() if line.startswith("python -m pd_v2: ")]
     hung = r"the job hung: no progress for 12 s; rank 1 \(process \d+ of .*\): stopped, .*"

@@ -1,5 +1,7 @@
 """What the step of a generation returns besides the probabilities: rows for each generated word."""
 
+import itertools
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -8,6 +10,7 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_v2.data_feeder import DataFeeder, feed_dict
 from pd_v2.topology import Topology
+from tests.thinned import thinned
 
 from .test_generate import CASES, EOS, searched
 from .test_generate import generator as decoder
@@ -36,8 +39,7 @@ def along(values, x, words):
     return states, before, [2 * encoded] * len(words)
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "training"), thinned(itertools.product(CASES, [False, True]), 5))
 def test_rows_of_the_results(case, training, rng):
     _, beam_size, max_length, results = case
     outs = generator(*case)

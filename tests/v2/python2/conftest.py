@@ -1,9 +1,7 @@
 import gc
-import json
 import os
 import subprocess
 import sys
-import tempfile
 import textwrap
 import types
 import warnings
@@ -18,37 +16,6 @@ from pd_v2.python2.shims.printing import finish_line
 from pd_v2.python2.translate import parse
 
 _ROOT = str(Path(__file__).parents[3])
-
-
-@pytest.fixture(scope="session")
-def zygote():
-    """A function that runs `python -m pd_v2` with some arguments, without importing it anew."""
-    environment = {**os.environ, "PYTHONPATH": _ROOT, "PYTHONHASHSEED": "0"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.v2.python2.zygote"],
-        cwd=_ROOT,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-    def run(arguments, cwd, env, input):
-        with tempfile.TemporaryDirectory() as folder:
-            files = [Path(folder) / name for name in ("stdin", "stdout", "stderr")]
-            for file, text in zip(files, (input, "", ""), strict=True):
-                file.write_text(text)
-            order = {"arguments": arguments, "folder": str(cwd), "environment": env}
-            process.stdin.write(json.dumps({**order, "files": [*map(str, files)]}) + "\n")
-            process.stdin.flush()
-            status = int(process.stdout.readline())
-            return subprocess.CompletedProcess(
-                arguments, status, *(file.read_text() for file in files[1:])
-            )
-
-    with process:
-        yield run
-        process.stdin.close()
 
 
 @pytest.fixture

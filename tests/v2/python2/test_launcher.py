@@ -1,9 +1,7 @@
 """`python -m pd_v2 script`: as `python script` behaves, which the tests run beside it."""
 
-import os
 import re
 import signal
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -13,10 +11,6 @@ import pytest
 import pd_core as pd
 from pd_v2.__main__ import main
 from pd_v2.search_path import is_module_command
-
-# The folder that this package is found in.
-_ROOT = str(Path(__file__).parents[3])
-
 
 # Valid in both dialects, with the same meaning.
 _ENVIRONMENT = """\
@@ -162,26 +156,15 @@ def test_paddle_and_pickled_main_classes(launch):
     )
 
 
-def test_bytes_pass_through_the_standard_streams(tmp_path):
-    (tmp_path / "script.py").write_text("import sys\nfor line in sys.stdin: print line.split()[1]")
-    command = [sys.executable, "-m", "pd_v2", "script.py"]
-    ours = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": _ROOT},
-        capture_output=True,
-        input=b"a \xff\xe9\n",
-    )
+def test_bytes_pass_through_the_standard_streams(launch):
+    text = "import sys\nfor line in sys.stdin: print line.split()[1]"
+    ours = launch({"script.py": text}, send=b"a \xff\xe9\n")
     assert (ours.stdout, ours.returncode) == (b"\xff\xe9\n", 0)
 
 
-def test_lines_of_the_standard_input_end_at_newlines(tmp_path):
-    (tmp_path / "script.py").write_text("import sys\nprint [line for line in sys.stdin]\n")
-    command = [sys.executable, "-m", "pd_v2", "script.py"]
-    environment = {**os.environ, "PYTHONPATH": _ROOT}
-    ours = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, input=b"a\r\nb\rc\n"
-    )
+def test_lines_of_the_standard_input_end_at_newlines(launch):
+    text = "import sys\nprint [line for line in sys.stdin]\n"
+    ours = launch({"script.py": text}, send=b"a\r\nb\rc\n")
     assert ours.stdout == b"['a\\r\\n', 'b\\rc\\n']\n"
 
 

@@ -17,7 +17,7 @@ from .kill_programs import DIGITS, GAN
 
 ROOT = Path(__file__).resolve().parents[3]
 KILLS = int(os.environ.get("PD_KILLS", "8"))
-EVERY, PASS, PASSES = 4, 20, 6  # batches between checkpoints and in a pass, and passes
+EVERY, PASS, PASSES = 4, 20, 3  # batches between checkpoints and in a pass, and passes
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills processes as POSIX does")
 
