@@ -20,6 +20,7 @@ html_title = f"pd {release}"
 exclude_patterns = ["package.md"]
 highlight_language = "none"  # indented lines of docstrings are formulas
 autodoc_member_order = "bysource"
+autodoc_use_type_comments = False
 maximum_signature_line_length = 80
 # Pages link to demos and tests, which a reader of the repository has beside them.
 suppress_warnings = ["myst.xref_missing"]

@@ -78,15 +78,20 @@ def names():
     return things
 
 
+@cache
+def _classes():
+    """Return {id of a class: its full name} of those of pd."""
+    return {id(t): name for name, t in names().items() if inspect.isclass(t)}
+
+
 class _FullNames(ast.NodeTransformer):
     """Writes `~pd_core.Update` for a class of pd, which Sphinx shows and links as `Update`."""
 
     def __init__(self, scope):
         self.scope = scope
-        self.known = {id(t): name for name, t in names().items() if inspect.isclass(t)}
 
     def visit_Name(self, node):
-        full = self.known.get(id(self.scope.get(node.id)))
+        full = _classes().get(id(self.scope.get(node.id)))
         return ast.Name(f"~{full}") if full else node
 
 

@@ -30,6 +30,7 @@ OF_PYTHON = {
 
 # Two thirds of the time of a site go to the theme's trees of links and to pages of source code.
 PLAIN = (
+    *("-D", "smartquotes=0"),
     *("-D", "html_theme=basic"),
     *("-D", "extensions=myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon,reference"),
 )

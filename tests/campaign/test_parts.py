@@ -192,6 +192,7 @@ def test_failures_of_a_file_are_defects(monkeypatch, tmp_path):
         "import os\ndef test_one(): assert not os.environ['PD_EVERY_CASE']\ndef test_two(): pass\n"
     )
     monkeypatch.setattr(cases, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they import much
     row = cases.row("test_few.py", Plan())
     assert row.outcomes == {"right": 1, "failed": 1}
     assert row.defects == [
