@@ -5,6 +5,7 @@ indented lines that are aligned. The sections Args, Returns and Raises are left 
 """
 
 import ast
+import builtins
 import inspect
 import re
 import sys
@@ -134,6 +135,13 @@ def signature(app, what, name, thing, options, arguments, result):
     return f"({ast.unparse(node.args)})", ast.unparse(node.returns) if shows_result else None
 
 
+def plain_builtins(app, tree):
+    """Leave names such as ValueError without a link: each would be looked for in all other names."""
+    for link in list(tree.findall(addnodes.pending_xref)):
+        if link["refdomain"] == "py" and hasattr(builtins, link["reftarget"]):
+            link.replace_self(link.children)
+
+
 def short_names(app, tree, name):
     """Write `pd.` where a name of pd_core is shown: the page imports it so."""
     for prefix in tree.findall(addnodes.desc_addname):
@@ -145,5 +153,6 @@ def setup(app):
     app.connect("source-read", directives)
     app.connect("autodoc-process-docstring", docstring, priority=400)
     app.connect("autodoc-process-signature", signature)
+    app.connect("doctree-read", plain_builtins)
     app.connect("doctree-resolved", short_names)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
