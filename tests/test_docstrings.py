@@ -512,19 +512,20 @@ def test_documented_errors_have_rows():
     assert len({name for name, _ in documented}) >= 250
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_documented_arguments_exist(name):
-    parameters = inspect.signature(attrgetter(name)(pd)).parameters
-    assert sections(name).get("Args", set()) <= set(parameters)
+def test_documented_arguments_exist():
+    assert len(FUNCTIONS) > 400
+    for name in FUNCTIONS:
+        parameters = inspect.signature(attrgetter(name)(pd)).parameters
+        assert sections(name).get("Args", set()) <= set(parameters), name
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_settings_are_documented(name):
-    thing = attrgetter(name)(pd)
-    parameters = set(inspect.signature(thing).parameters)
-    is_first = not issubclass(thing, pd.optimizers.Optimizer) or thing is pd.SGDOptimizer
-    inherited = set() if is_first or thing is pd.Lookahead else OF_ALL
-    assert sections(name)["Args"] == parameters - inherited
+def test_settings_are_documented():
+    for name in CLASSES:
+        thing = attrgetter(name)(pd)
+        parameters = set(inspect.signature(thing).parameters)
+        is_first = not issubclass(thing, pd.optimizers.Optimizer) or thing is pd.SGDOptimizer
+        inherited = set() if is_first or thing is pd.Lookahead else OF_ALL
+        assert sections(name)["Args"] == parameters - inherited, name
 
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "api" / "math.md"

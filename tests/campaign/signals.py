@@ -200,12 +200,12 @@ SUBJECTS = {"interrupted": interrupted, "in_threads": in_threads, "forked": fork
 
 def run(plan: Plan) -> list[Row]:
     """Try every subject with every action, or in the quick form with one or two; a row for each."""
-    pairs = [(s, a) for number, s in enumerate(SUBJECTS) for a in _actions(number, plan)]
+    pairs = [(s, a) for number, s in enumerate(SUBJECTS) for a in actions_of(number, plan)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda pair: _tried(*pair, plan), pairs))
 
 
-def _actions(number, plan):
+def actions_of(number: int, plan: Plan) -> list[str]:
     """The actions for the subject of this number; in the quick form each is that of one subject."""
     step, first = (len(SUBJECTS), (number + plan.seed) % len(SUBJECTS)) if plan.quick else (1, 0)
     return list(ACTIONS)[first::step]

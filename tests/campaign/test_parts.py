@@ -157,6 +157,14 @@ def test_a_failure_under_signals(monkeypatch):
     assert signals.trial("interrupted", "none", 1)[0] == "failed"
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_quick_form_has_each_action_once(seed):
+    numbers = range(len(signals.SUBJECTS))
+    chosen = [signals.actions_of(number, Plan(seed, quick=True)) for number in numbers]
+    assert all(chosen) and sorted(sum(chosen, [])) == sorted(signals.ACTIONS)
+    assert signals.actions_of(seed, Plan(seed)) == [*signals.ACTIONS]
+
+
 def test_parameters_of_different_steps_are_seen():
     training = signals.Counting(pd.Session())
     training.step()
