@@ -136,7 +136,7 @@ def signature(app, what, name, thing, options, arguments, result):
 
 
 def plain_builtins(app, tree):
-    """Leave names such as ValueError without a link: each would be looked for in all other names."""
+    """Leave names such as ValueError without a link: Sphinx would look for them in all others."""
     for link in list(tree.findall(addnodes.pending_xref)):
         if link["refdomain"] == "py" and hasattr(builtins, link["reftarget"]):
             link.replace_self(link.children)
