@@ -18,6 +18,8 @@ class Layer(pd.Variable):
     recurrent_layer_group layer represents; `inside` is the layer of a group's step whose rows of
     all steps this layer holds.
     `outputs` are the names of its results, `results` the Variables of those besides the default.
+    `read_as` are the sizes (height, width) that image layers have taken the rows of a data layer
+    for whose declaration has none. `recipe` is how a layer function computed the layer.
     `image` is the same value as [rows, channels, height, width] where the layer computes one,
     `config` the LayerConfig of `Topology.proto()`. `parameters` are the Parameters that the layer
     uses.
@@ -50,6 +52,9 @@ class Layer(pd.Variable):
     copied = None  # the layer that this one is a copy of
     naming = None  # the Naming in which it was named
     declared = None  # of a data layer: its type and sizes
+    read_as = None
+    recipe = None
+    site = None
 
     def __bool__(self):
         """Return True, as of any object: 2017's scripts write `if layer:`."""

@@ -12,6 +12,7 @@ import numpy as np
 from pd_core.training.stacking import Columns, joined, packed
 from pd_v2.arguments import Arguments, Matrix, SparseMatrix
 from pd_v2.data_type import DataType, InputType, SequenceType
+from pd_v2.feeds import other_size
 from pd_v2.warning import warn
 
 __all__ = ["DataFeeder", "Slot", "default_feeding_map"]
@@ -96,6 +97,14 @@ class DataFeeder:
         ]
         return self
 
+    def with_images(self, read_as):
+        """Tell images of other sizes than declared; return the feeder.
+
+        `read_as` are {name: the sizes (height, width) that the layers of the network take it for}.
+        """
+        self._columns = [replace(c, read_as=read_as.get(c.name)) for c in self._columns]
+        return self
+
     def with_loops(self, loops):
         """Convert by a `pd_core.training.stacking.Columns` what it takes; return the feeder."""
         self._columns = [replace(c, loops=loops) for c in self._columns]
@@ -130,10 +139,11 @@ class DataFeeder:
             slots[column.name] = column.convert(column.of(fields, batch))
         return slots
 
-    def arrays(self, dat):
+    def arrays(self, dat, sizes=None):
         """Convert a list of samples to a list of the arrays to feed, in the order of data_types.
 
-        These are the `arrays` of each column's Slot.
+        These are the `arrays` of each column's Slot. `sizes` gets the `other_size` of each data
+        layer whose images have one.
         """
         batch, fields = dat if isinstance(dat, list) else list(dat), None
         arrays = []
@@ -146,7 +156,15 @@ class DataFeeder:
                 batch, fields = self._fields(batch)
             number = column.number
             is_field = type(number) is int and 0 <= number < len(fields)
-            arrays += column.arrays(fields[number] if is_field else column.of(fields, batch))
+            items = fields[number] if is_field else column.of(fields, batch)
+            if column.read_as is not None and sizes is not None:
+                slot = column.convert(items)
+                size = other_size(slot, column.type.dim, column.read_as)
+                if size is not None:
+                    sizes[column.name] = size
+                arrays += slot.arrays
+            else:
+                arrays += column.arrays(items)
         return arrays
 
     def _fields(self, dat):
@@ -164,14 +182,6 @@ class DataFeeder:
     def fields_of(self, sample):
         """Return the fields of a sample that are fed, in the order of data_types."""
         return [column.of((), [sample])[0] for column in self._columns]
-
-
-def feed_dict(layers, slots):
-    """Return {Variable: array} from {name: data layer} and {name: Slot}."""
-    feeds = {}
-    for name, slot in slots.items():
-        feeds.update(zip(layers[name].inputs, slot.arrays, strict=True))
-    return feeds
 
 
 def default_feeding_map(data_types):
@@ -241,12 +251,13 @@ class _Column:
     least: int = 0  # the smallest id
     classes: int = 0  # of a label, which may be more than its type has
     loops: Columns | None = None  # which are compiled
+    read_as: set | None = None  # sizes of images, where those of a batch may be others
 
     def of(self, fields, batch):
         """Return this column's field of each sample; ValueError if a sample lacks it."""
         if not batch:
             return ()
-        if isinstance(self.number, int) and 0 <= self.number < len(fields):
+        if isinstance(self.number, int) and 0 <= self.number < len(fields or ()):
             return fields[self.number]
         return [self._field(i, sample) for i, sample in enumerate(batch)]
 
@@ -278,6 +289,8 @@ class _Column:
         A loop reads the fields where they are.
         """
         if not batch or not self._is_plain:
+            return None
+        if self.read_as is not None and _is_image(self.of(None, batch[:1])[0]):
             return None
         if self.type.type == _DENSE:
             return self.loops.rows(batch, self.type.dim, self.number)
@@ -338,6 +351,8 @@ class _Column:
         block = None if self.loops is None else self.loops.rows(rows, self.type.dim)
         if block is not None:
             shape = np.shape(rows[0]) if isinstance(rows[0], np.ndarray) else ()
+            if len(shape) > 1 and any(np.shape(row) != shape for row in rows):
+                raise self._row_error(rows, lengths, _vector_problem)
             return block, shape[-2:] if len(shape) > 1 else None
         pack = joined if isinstance(rows[0], np.ndarray) else packed
         block = pack(rows, self.type.dim)
@@ -517,6 +532,13 @@ def _broadcast(rows, block, dim):
 def _unlike(row, other):
     """Return whether the shapes of two valid rows differ where one is an image."""
     return max(np.ndim(row), np.ndim(other)) > 1 and np.shape(row) != np.shape(other)
+
+
+def _is_image(row):
+    """Whether a dense row has two axes or more."""
+    if isinstance(row, np.ndarray):
+        return row.ndim > 1
+    return isinstance(row, list | tuple) and bool(row) and isinstance(row[0], list | np.ndarray)
 
 
 def _is_masked(value):

@@ -7,10 +7,11 @@ import numpy as np
 import pd_core as pd
 from pd_core.graph.errors import concise
 
-from .data_feeder import feed_dict
 from .deprecated_keywords import deprecated_keywords
 from .described.stored_network import network_of, read_stored
 from .evaluator import Accumulator, fetched
+from .feeds import feed_dict
+from .layer.resized import Networks
 from .parameters import Parameters
 from .topology import Topology, feeder_of, result_order
 from .training.layer_outputs import FIELDS, as_result, fields_of, variables_of
@@ -33,6 +34,7 @@ class _Compiled:
     """
 
     session: pd.Session
+    networks: Networks | None = None
     user: "Inference | None" = None
 
     def session_of(self, user):
@@ -67,7 +69,7 @@ class Inference:
         key = tuple(topology.outputs)
         compiled = vars(key[0]).setdefault("compiled", {})  # lives as long as the layer
         if key not in compiled:
-            compiled[key] = _Compiled(pd.Session())
+            compiled[key] = _Compiled(pd.Session(), Networks(topology))
         self._shared = compiled[key]
         self._data_types, self._inputs = topology.data_type(), topology.data_layers()
         self._config = topology.proto()
@@ -101,8 +103,11 @@ class Inference:
     def _results(self, feeds):
         """Return {'value', 'id', 'prob'} of each output for some feeds."""
         fetches = variables_of(self._outputs)
-        session = self._shared.session_of(self)
+        session, networks = self._shared.session_of(self), self._shared.networks
         targets = [fetches, fetched(self._printers)]
+        if networks is not None:
+            network = networks.of(feeds)
+            targets, feeds = network.of(targets), network.feeds(feeds)
         arrays, printed = session.eval(targets, feeds, training=False)
         Accumulator(self._printers).update(printed)
         values = dict(zip(fetches, arrays, strict=True))

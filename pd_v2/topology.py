@@ -126,6 +126,11 @@ class Topology:
         layer = self.member(name)
         return None if layer is None else layer.config
 
+    @property
+    def members(self):
+        """The layers of the network, those of recurrent groups too, in the order of definition."""
+        return list(self._members)
+
     def member(self, name):
         """Return the layer of that name in this network, or None."""
         return next((x for x in self._members if x.full_name == name), None)
@@ -136,7 +141,8 @@ class Topology:
 
     def feeder(self, feeding=None):
         """Return the DataFeeder of the network."""
-        return DataFeeder(self.data_type(), feeding).with_id_ranges(*self._id_ranges)
+        feeder = DataFeeder(self.data_type(), feeding).with_id_ranges(*self._id_ranges)
+        return feeder.with_images({name: x.read_as for name, x in self.data_layers().items()})
 
     @cached_property
     def _id_ranges(self):

@@ -38,7 +38,7 @@ ORDER = (
     *("pickles", "recordio", "master", "online", "reader", "minibatch"),
     "image",
     # batches
-    *("data_feeder", "training", "py_paddle", "formats", "not_finite", "job"),
+    *("feeds", "data_feeder", "training", "py_paddle", "formats", "not_finite", "job"),
     # layers
     *("unfit", "build", "config_base", "attr", "topology", "evaluator", "layer", "networks", "op"),
     # training
@@ -54,6 +54,7 @@ EXTENSIONS = (
     "pd_core.distributed.heartbeat",  # which the launcher of a job reads
     *("pd_core.commands", "pd_core.graph.roles", "pd_core.graph.errors"),
     *("pd_core.graph.handlers", "pd_core.graph.names"),
+    "pd_core.graph.rewrite",  # with which a network is rebuilt on other values
     *("pd_core.graph.whole", "pd_core.storage.partial"),
     *("pd_core.training", "pd_core.training.checkpoint", "pd_core.training.evaluate"),
     *("pd_core.training.generators", "pd_core.training.positions", "pd_core.training.ranks"),

@@ -6,7 +6,7 @@ that contains all of them. Sequences are evaluated row by row, unless the functi
 
 # isort: skip_file
 # fmt: off
-from .base import Accumulator, Evaluator, LastBatch, fetched
+from .base import Accumulator, Evaluator, LastBatch, fetched, gradients_of_layers
 from .classification import classification_error, precision_recall, seq_classification_error
 from .detection import detection_map
 from .printers import (

@@ -124,18 +124,23 @@ class LastBatch(Accumulator):
         return accumulator.metrics()
 
 
-def fetched(evaluators, costs=()):
-    """Return the Variables to fetch for each evaluator; gradients only if there are costs."""
-    layers = list(dict.fromkeys(x for e in evaluators for x in e.gradients))
-    if not costs or not layers:
-        return [list(e.statistics) for e in evaluators]
+def gradients_of_layers(layers, costs):
+    """Return {layer: the gradient of the costs} as Variables of their shapes."""
+    if not layers:
+        return {}
     # Later layers may read the image of a layer instead of its rows, so that has the gradient.
     gradients = pd.gradients(costs, [x if x.image is None else x.image for x in layers])
-    by_layer = {
+    return {
         x: pd.zeros_like(x) if g is None else pd.reshape_like(g, x)
         for x, g in zip(layers, gradients, strict=True)
     }
-    return [[*e.statistics, *(by_layer[x] for x in e.gradients)] for e in evaluators]
+
+
+def fetched(evaluators, gradients=None):
+    """Return the Variables to fetch for each evaluator; `gradients` are those by layer, if any."""
+    if not gradients:
+        return [list(e.statistics) for e in evaluators]
+    return [[*e.statistics, *(gradients[x] for x in e.gradients)] for e in evaluators]
 
 
 class Sums:

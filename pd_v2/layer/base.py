@@ -68,6 +68,26 @@ class Parameter:
         return list(self.variable.dims) if self.table is None else list(self.table.shape)
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How a layer is computed: `compute(declared, parents, values)` does it again."""
+
+    compute: Callable
+    parents: list
+    values: dict  # of the arguments, by name
+
+    def again(self, declared, replaced):
+        """Return the layer of other inputs, with its parameters; `replaced(x)` is that for x."""
+        values = {k: _each_layer(replaced, v) for k, v in self.values.items()}
+        return self.compute(declared, [replaced(x) for x in self.parents], values)
+
+
+def _each_layer(function, value):
+    if isinstance(value, (list, tuple)):
+        return [_each_layer(function, v) for v in value]
+    return function(value) if isinstance(value, Layer) else value
+
+
 class Scope:
     """The first argument of a layer's body: creates parameters, holds the layer's record.
 
@@ -82,6 +102,7 @@ class Scope:
         self.outputs = {"default": None}  # further results by name, for get_output
         self.acted = False  # whether the body applies the activation itself
         self.size = None  # if it differs from the width of the result
+        self.declared = None  # the layer that is computed again, for images of another size
         self.layer_type = None  # if it differs from the declared one
         self.parameters = {}  # Parameter by name
 
@@ -302,15 +323,34 @@ def layer(
         def build_layer(name, parents, values):
             scope = _scope(name, kind, parents, values, supports)
             try:
-                _check_sparse([x for a in inputs if a not in sparse for x in _as_list(values[a])])
-                _check_rows([x for a in arguments_of_rows for x in _as_list(values[a])])
-                with pd.namespace(scope.name):
-                    y = fn(scope, **values)
-                    return _finish(y, scope, parents, values, scope.layer_type or label or kind)
+                out = computed(scope, parents, values)
             except pd.GraphError as error:
                 who = f"{function} layer {name!r}, inputs {[p.name for p in parents]}"
                 located = type(error)(_located(who, function, error))
+            else:
+                out.recipe = Recipe(again, parents, values)
+                scope.commit()
+                build.current().add(out)
+                return out
             return _unfit(located, scope, parents, values, scope.layer_type or label or kind)
+
+        def computed(scope, parents, values):
+            _check_sparse([x for a in inputs if a not in sparse for x in _as_list(values[a])])
+            _check_rows([x for a in arguments_of_rows for x in _as_list(values[a])])
+            with pd.namespace(scope.name):
+                y = fn(scope, **values)
+                return _finish(y, scope, parents, values, scope.layer_type or label or kind)
+
+        def again(declared, parents, values):
+            scope = _scope(declared.name, kind, parents, values, supports)
+            scope.declared = declared
+            scope.parameters = {p.config.name: p for p in declared.parameters}
+            try:
+                return computed(scope, parents, values)
+            except pd.GraphError as error:
+                why = f"{function} layer {declared.name!r}: {str(error).splitlines()[0]}"
+                where = f"  layer  {function}, built at {site_text(declared.site)}"
+                raise type(error)(f"{why}\n{where}") from None
 
         call.__signature__ = public
         return call
@@ -448,8 +488,6 @@ def _finish(y, scope, parents, values, layer_type):
     )
     if not scope.config.HasField("size"):
         scope.config.size = out.size
-    scope.commit()
-    build.current().add(out)
     return out
 
 

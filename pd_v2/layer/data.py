@@ -69,6 +69,8 @@ def _new(name, type, depth, height, width):
         config=config,
         levels=levels,
     )
+    if dense and channels is None:
+        out.read_as = set()
     if not dense and not ids:
         out.sparse = _sparse(out, rows, type)
     return out

@@ -30,6 +30,8 @@ def image_of(x, num_channels=None, n=2):
         raise pd.ShapeError(
             f"{x.name!r} is {x.size} wide, which is not {channels} channels of {pixels} pixels"
         )
+    if x.data_type is not None and n == 2 and not x.height:
+        x.read_as.add(tuple(sizes))
     return pd.reshape(x, [-1, channels, *sizes]), channels
 
 

@@ -134,8 +134,9 @@ def spp(
     x, channels = image_of(input, num_channels)
     kind, pool = _pool_kind(scope, pool_type)
     levels = []
+    declared = x.dims[2:] if scope.declared is None else _recorded_sizes(scope.declared)
     for level in range(pyramid_height):
-        axes = [_bins(size, 2**level) for size in x.dims[2:]]
+        axes = [_bins(n, 2**level, m) for n, m in zip(x.dims[2:], declared, strict=True)]
         levels.append(pd.flatten(_over(axes, x, pool)))
     conf = scope.config.inputs[0].spp_conf
     conf.pool_type, conf.pyramid_height = kind, pyramid_height
@@ -145,10 +146,25 @@ def spp(
     return pd.concat(levels, axis=1)
 
 
-def _bins(size, count):
-    """Return `count` windows that tile an axis, centred."""
-    window = -(-size // count)
-    return _Windows(size, window, window, (window * count - size + 1) // 2, count)
+def _recorded_sizes(layer):
+    conf = layer.config.inputs[0].spp_conf.image_conf
+    return conf.img_size_y, conf.img_size
+
+
+def _bins(size, count, declared):
+    """Return `count` windows over an axis: those that tile one of the `declared` size, centred.
+
+    Images of a batch may have another size, but bins stay as they were configured in 2017.
+    """
+    window = -(-declared // count)
+    pad = (window * count - declared + 1) // 2
+    found = count if size == declared else _count(size, window, window, pad, True)
+    if found != count:
+        raise pd.ShapeError(
+            f"{size} pixels are {found} bins of {window}, and {count} are needed: bins are those "
+            f"of the declared {declared} pixels"
+        )
+    return _Windows(size, window, window, pad, count)
 
 
 @layer("roi_pool", "roi_pool", inputs=("input", "rois"))

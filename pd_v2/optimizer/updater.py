@@ -46,10 +46,9 @@ class Updater:
         for v in learned:  # the same variable may be configured otherwise for another network
             v.row_sparse = configs[v.name].sparse_update
             v.learning_rate = configs[v.name].learning_rate
-        scaler = pd.LossScaler(pd.SGDOptimizer(), _SCALE) if scales_costs else None
-        found = pd.optimizers.gradients_by_rows(scaler.scaled(costs) if scaler else costs, learned)
-        if scaler is not None:
-            found = [g if g is None else scaler.divided(g) for g in found]
+        self._scaler = scaler = pd.LossScaler(pd.SGDOptimizer(), _SCALE) if scales_costs else None
+        self._candidates = learned
+        self._found = found = self.gradients_of(costs)
         pairs = [(v, g) for v, g in zip(learned, found, strict=True) if g is not None]
         self.gradients = {v.name: g for v, g in pairs}
         idle = [v for v in learned if v.name not in self.gradients and not v.row_sparse]
@@ -74,6 +73,25 @@ class Updater:
         self._catch_up = self._rule.catch_up()
         if self._average is not None:
             self._average.complete(self._rule.batches)
+
+    def gradients_for(self, costs):
+        """Return pairs of what the step has as a gradient, and the same of other costs.
+
+        They are Variables, None, or tuples of these for the rows of a table.
+        """
+        pairs = zip(self._found, self.gradients_of(costs), strict=True)
+        return [(_parts(old), _parts(new)) for old, new in pairs]
+
+    def gradients_of(self, costs):
+        """Return the gradient of the sum of some costs for each parameter that may move, or None.
+
+        That of rows of a table is a RowGradient.
+        """
+        scaler = self._scaler
+        if scaler is None:
+            return pd.optimizers.gradients_by_rows(costs, self._candidates)
+        found = pd.optimizers.gradients_by_rows(scaler.scaled(costs), self._candidates)
+        return [g if g is None else scaler.divided(g) for g in found]
 
     def _is_penalised(self, config):
         """Whether a parameter moves without a gradient too."""
@@ -183,6 +201,14 @@ class Updater:
     def applied(self):
         """A `with` that puts the averages in the place of the parameters, if there are any."""
         return nullcontext() if self._average is None else self._average.applied()
+
+
+def _parts(gradient):
+    """Return the Variables of a gradient: itself, or those of a RowGradient and of its terms."""
+    if not isinstance(gradient, pd.optimizers.RowGradient):
+        return gradient
+    terms = None if gradient.terms is None else _parts(gradient.terms)
+    return gradient.rows, gradient.values, terms
 
 
 _KINDS = {"samples": integer, "pass_id": integer, "rate": number}

@@ -16,8 +16,9 @@ from pd_core.training.ranks import job
 
 from .. import event as events
 from .. import settings
-from ..evaluator import Accumulator, LastBatch, fetched
+from ..evaluator import Accumulator, LastBatch, fetched, gradients_of_layers
 from ..job.table_files import load_tables
+from ..layer.resized import Networks
 from ..not_finite import NotFiniteWarning, ParameterWatch, first_not_finite, quoted
 from ..training.batches import Batches, converter
 from ..training.gradient_machine import GradientMachine
@@ -93,7 +94,8 @@ class NetworkStep:
             self.updater.init(costs, members, topology.configs, self.session, *scales)
             update = self.updater.step
         learned = [] if self.updater is None else self.updater.learned
-        self.machine = GradientMachine(topology, self.parameters, learned)
+        networks = Networks(topology)
+        self.machine = GradientMachine(topology, self.parameters, learned, networks)
         self._watch = ParameterWatch(self.machine)
         self._asked = set()  # the parameters whose gradients handlers have asked for
         self._gradients = {}  # those of the started batch, by name
@@ -117,7 +119,14 @@ class NetworkStep:
         self._key = add_participant(self, f"trainer of {names}") if self.tables else None
         self.evaluators = [*topology.evaluators, *topology.printers]
         self.targets = total, [cast(each) for each in fetched(self.evaluators)]
-        trained = fetched(self.evaluators, topology.costs)
+        layers = list(dict.fromkeys(x for e in self.evaluators for x in e.gradients))
+        printed = gradients_of_layers(layers, topology.costs)
+        trained = fetched(self.evaluators, printed)
+        is_plain = self.precision.dtype is None and not self.tables
+        # no method: the machine does not keep the step alive
+        networks.complete = functools.partial(
+            _complete, topology.costs, self.updater, printed, is_plain
+        )
         self.training_targets = total, [cast(each) for each in trained]
         self._step_targets = [self.update, *self.training_targets, []]  # the last ones of others
 
@@ -180,7 +189,8 @@ class NetworkStep:
             self._feeds.update(self._rates)
         if batch is not None:
             shared = ranks if self.is_local else None
-            self.machine.begin(self._feeds, training=True, keep_rows=keep_rows, ranks=shared)
+            with batch.named():
+                self.machine.begin(self._feeds, training=True, keep_rows=keep_rows, ranks=shared)
 
     def _look_up(self, feeds, training, attached=()):
         """Add the rows of tables to the feeds of a batch, from the ranks that own them.
@@ -306,7 +316,8 @@ class NetworkStep:
                 if batch is None:
                     continue
                 batches.read_ahead()
-                self.machine.begin(feeds, training=False, ranks=ranks)
+                with batch.named():
+                    self.machine.begin(feeds, training=False, ranks=ranks)
                 own = None if feeds is None else self._test(batch, feeds, attached)
                 parts = [own] if ranks is None else ranks.gather_parts(len(batch), own)
                 for cost, found, arrays in parts:
@@ -324,8 +335,7 @@ class NetworkStep:
     def _test(self, batch, feeds, attached):
         """The sum of the costs, statistics, and arrays for what is attached, of a batch."""
         targets = [*self.targets, [e.targets for e in attached]]
-        evaluate = self.session.eval
-        cost, found, arrays = self._evaluated(batch, evaluate, targets, feeds, training=False)
+        cost, found, arrays = self._evaluated(batch, self.machine.test, targets)
         return float(cost), found, arrays
 
     def _evaluated(self, batch, function, *args, **options):
@@ -500,6 +510,25 @@ class NetworkStep:
             return lambda: None
         state = self.updater.state()
         return lambda: self.updater.restore(state)
+
+
+def _complete(costs, updater, printed, is_plain, network):
+    """Give a network for images of another size the gradients of its own costs.
+
+    All else that a step evaluates is built on these and on layers.
+    """
+    if not is_plain:
+        raise pd.GraphError(
+            f"images {network.shown}: the data layer declares another size, which can differ "
+            "with precision='float32' and without tables that are spread over ranks only"
+        )
+    costs = network.of(costs)
+    if updater is not None:
+        for old, new in updater.gradients_for(costs):
+            network.replace(old, new)
+    found = gradients_of_layers([network.layer(x) for x in printed], costs)
+    for old, new in zip(printed.values(), found.values(), strict=True):
+        network.replace(old, new)
 
 
 def _with_others(batches, ranks):

@@ -10,6 +10,7 @@ import _thread
 import os
 import weakref
 from collections.abc import Sized
+from contextlib import contextmanager
 from queue import SimpleQueue
 from time import thread_time
 from types import GeneratorType
@@ -20,6 +21,7 @@ import pd_core as pd
 from pd_core.training.positions import draws_ahead, positioned, reader_name, resumed, skip
 from pd_core.training.stacking import columns_of
 
+from ..feeds import Feeds
 from ..reader.prefetch import available, close
 
 # Waking a thread takes a while, so several batches are converted together if they are fast.
@@ -45,7 +47,9 @@ def converter(topology, feeding=None, ranks=None):
             samples = samples[slice(*ranks.bounds(len(samples)))]
             if not len(samples):
                 return None
-        return dict(zip(inputs, feeder.arrays(samples), strict=True))
+        sizes = {}
+        arrays = feeder.arrays(samples, sizes)
+        return Feeds(zip(inputs, arrays, strict=True), sizes)
 
     return convert
 
@@ -72,23 +76,23 @@ class Batch:
 
     def check(self):
         """Raise an error that names the batch if it is no list of samples."""
-        try:
+        with self.named():
             _check(self.samples)
-        except Exception as error:
-            self._name(error)
-            raise
 
     def to_feeds(self):
         """Convert the samples to feeds; errors name the batch."""
-        try:
+        with self.named():
             return self._feeds()
-        except Exception as error:
-            self._name(error)
-            raise
 
-    def _name(self, error):
-        error.add_note(f"  in {self.place}")
-        error.explained = True  # data that does not fit, not a fault of ours
+    @contextmanager
+    def named(self):
+        """Return a context in which errors name the batch."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"  in {self.place}")
+            error.explained = True  # data that does not fit, not a fault of ours
+            raise
 
     def _feeds(self):
         samples = self.samples

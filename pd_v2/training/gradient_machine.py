@@ -7,7 +7,7 @@ import numpy as np
 import pd_core as pd
 
 from ..arguments import Matrix, OutputSlot, Vector
-from ..data_feeder import feed_dict
+from ..feeds import feed_dict
 from ..warning import warn
 from .layer_outputs import FIELDS, as_result, fields_of, variables_of
 
@@ -16,12 +16,16 @@ PASS_TRAIN, PASS_TEST = 0, 1
 
 
 class _Batch:
-    """The inputs of a forward pass: feeds, training or inference mode, random draws."""
+    """The inputs of a forward pass: feeds, training or inference mode, random draws.
 
-    __slots__ = ("draws", "feeds", "training")
+    `network` is that for the sizes of its images.
+    """
 
-    def __init__(self, feeds, training, draws):
+    __slots__ = ("draws", "feeds", "network", "training")
+
+    def __init__(self, feeds, training, draws, network):
         self.feeds, self.training, self.draws = feeds, training, draws
+        self.network = network
 
 
 class GradientMachine:
@@ -30,11 +34,12 @@ class GradientMachine:
     A training step does not output its layers by default. A layer that is requested for the first
     time is computed then, from the parameters before the update, which a session keeps until the
     next one; from then on it is fetched with every step. `learned` are the Variables that a step
-    updates.
+    updates, `networks` those for the sizes of images.
     """
 
-    def __init__(self, topology, pool, learned):
+    def __init__(self, topology, pool, learned, networks):
         self.topology, self.pool, self.learned = topology, pool, learned
+        self.networks = networks
         self.session = pool.session
         self.session.compilers.keep_before(learned)
         self.parameters = topology.parameters
@@ -62,11 +67,18 @@ class GradientMachine:
         """Evaluate targets that train on the batch, and the layers that were requested before."""
         batch = self._step_batch
         fetches = variables_of(self._requested.values()) if self._requested else []
-        *results, values = self.session.eval([*targets, fetches], batch.feeds)
+        network = batch.network
+        wanted = network.of([*targets, fetches])
+        *results, values = self.session.eval(wanted, network.feeds(batch.feeds))
         if fetches and self._batch is batch:
             self._values.update(zip(fetches, values, strict=True))
         self._version = self.session.store.version
         return results
+
+    def test(self, targets):
+        """Evaluate targets for the started batch in inference mode."""
+        network, feeds = self._batch.network, self._batch.feeds
+        return self.session.eval(network.of(targets), network.feeds(feeds), training=False)
 
     def gradients(self, variables):
         """Compute gradients for the batch of the last step, with the same random draws."""
@@ -163,7 +175,8 @@ class GradientMachine:
         return fields_of(layer)
 
     def _set_batch(self, feeds, training, ranks=None):
-        self._batch = _Batch(feeds, training, dict(self.session.store.draws))
+        network = self.networks.of(feeds)
+        self._batch = _Batch(feeds, training, dict(self.session.store.draws), network)
         self._values, self._version, self._ranks = {}, None, ranks
 
     def _forward(self, arguments, training, extra_targets=()):
@@ -176,7 +189,8 @@ class GradientMachine:
         outputs = variables_of(fields_of(x) for x in self.topology.outputs)
         fetches = list(dict.fromkeys([*outputs, *extra_targets]))
         targets = [fetches, self._effects] if training else [fetches]
-        values = self.session.eval(targets, self._batch.feeds, training)[0]
+        network, feeds = self._batch.network, self._batch.feeds
+        values = self.session.eval(network.of(targets), network.feeds(feeds), training)[0]
         self._values.update(zip(fetches, values, strict=True))
         return self._values
 
@@ -187,8 +201,10 @@ class GradientMachine:
 
     def _eval(self, targets, batch, before):
         """Evaluate targets for a batch, with its random draws and old values of parameters."""
+        network = batch.network
+        feeds = {**network.feeds(batch.feeds), **before}
         with self.session.replay(batch.draws):
-            return self.session.eval(targets, {**batch.feeds, **before}, batch.training)
+            return self.session.eval(network.of(targets), feeds, batch.training)
 
     def _values_before(self):
         """Return {Variable: value before the step} of what the step of this batch has updated."""

@@ -8,7 +8,8 @@ import pd_core as pd
 import pd_v2 as paddle
 from pd_core.graph.node import ancestors
 from pd_v2.attr import Extra, Param
-from pd_v2.data_feeder import DataFeeder, feed_dict
+from pd_v2.data_feeder import DataFeeder
+from pd_v2.feeds import feed_dict
 from pd_v2.topology import Topology
 
 A, L, P, T = paddle.activation, paddle.layer, paddle.pooling, paddle.data_type

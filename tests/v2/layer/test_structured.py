@@ -9,7 +9,8 @@ import pytest
 import pd_core as pd
 import pd_v2 as paddle
 from pd_v2.attr import Param
-from pd_v2.data_feeder import DataFeeder, feed_dict
+from pd_v2.data_feeder import DataFeeder
+from pd_v2.feeds import feed_dict
 from pd_v2.topology import Topology
 
 from ...core.ops import reference_structured as naive

@@ -9,6 +9,7 @@ from pd_v2 import event as events
 from pd_v2.arguments import Arguments
 from pd_v2.attr import Param
 from pd_v2.data_feeder import DataFeeder
+from pd_v2.layer.resized import Networks
 from pd_v2.parameters import Parameters
 from pd_v2.training.gradient_machine import PASS_TEST, PASS_TRAIN, GradientMachine
 
@@ -323,7 +324,7 @@ def machine(*outputs, **values):
     topology, pool = paddle.topology.Topology(list(outputs)), paddle.parameters.create(outputs)
     for name, value in values.items():
         pool[name] = np.array(value, np.float32)
-    return GradientMachine(topology, pool, learned=[])
+    return GradientMachine(topology, pool, learned=[], networks=Networks(topology))
 
 
 @pytest.mark.parametrize("kind", [PASS_TRAIN, PASS_TEST])
