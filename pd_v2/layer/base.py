@@ -324,12 +324,12 @@ def layer(
             scope = _scope(name, kind, parents, values, supports)
             try:
                 out = computed(scope, parents, values)
+                scope.commit()
             except pd.GraphError as error:
                 who = f"{function} layer {name!r}, inputs {[p.name for p in parents]}"
                 located = type(error)(_located(who, function, error))
             else:
                 out.recipe = Recipe(again, parents, values)
-                scope.commit()
                 build.current().add(out)
                 return out
             return _unfit(located, scope, parents, values, scope.layer_type or label or kind)

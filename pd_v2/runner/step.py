@@ -225,7 +225,7 @@ class NetworkStep:
                 if self.tables:  # it has taken part in the lookups
                     update_without_batch([self.update], self._rates)
                 else:
-                    pd.distributed.empty_step(self.update, self._rates)
+                    pd.distributed.empty_step(self._update_without_feeds(), self._rates)
         if self.updater is not None:
             self.updater.finish_batch()
         joins = self._ranks is not None
@@ -237,6 +237,12 @@ class NetworkStep:
             for each, received in zip(attached, arrays, strict=True):
                 each.receive(received, joins)
         return cost
+
+    def _update_without_feeds(self):
+        """The update of the other ranks, who may have read this batch, with images of any size."""
+        if self._batch is None:
+            return self.update
+        return self.machine.networks.of(self._batch.no_feeds()).of(self.update)
 
     def _own_samples(self):
         return len(self._batch) if self._ranks is None else self._ranks.samples

@@ -51,6 +51,12 @@ def converter(topology, feeding=None, ranks=None):
         arrays = feeder.arrays(samples, sizes)
         return Feeds(zip(inputs, arrays, strict=True), sizes)
 
+    def sizes_of(samples):
+        sizes = {}
+        feeder.arrays(list(samples)[:1], sizes)
+        return sizes
+
+    convert.sizes_of = sizes_of
     return convert
 
 
@@ -83,6 +89,10 @@ class Batch:
         """Convert the samples to feeds; errors name the batch."""
         with self.named():
             return self._feeds()
+
+    def no_feeds(self):
+        """Return Feeds without arrays, with the sizes of the images, for one without samples."""
+        return Feeds((), self._convert.sizes_of(self.samples))
 
     @contextmanager
     def named(self):

@@ -169,6 +169,21 @@ def normalized():
     return {"mean": trained(cost, optimizer, paddle.batch(rows(), BATCH))["_norm.w1"]}
 
 
+def images():
+    """Images of another size in each batch, of which the last has fewer samples than ranks."""
+    x = L.data("x", T.dense_vector(16))
+    c = L.img_conv(x, filter_size=3, num_filters=2, num_channels=1, act=A.Tanh(), name="filters")
+    output = L.fc(L.bilinear_interp(c, 2, 2), 2, act=A.Softmax())
+    cost = L.classification_cost(output, L.data("label", T.integer_value(2)))
+
+    def reader():
+        rng = np.random.RandomState(7)
+        for samples, size in ((5, (4, 4)), (5, (3, 6)), (1, (3, 6))):
+            yield [(rng.normal(size=size), k % 2) for k in range(samples)]
+
+    return trained(cost, paddle.optimizer.Momentum(momentum=0.9, learning_rate=0.05), reader)
+
+
 def runner():
     """A Runner with its own metrics, and a test of the same."""
     cost, output, label = classifier()
@@ -258,7 +273,7 @@ def synchronous(ranks=None):
     return seen.end()
 
 
-LOCAL = momentum, pruned, table, threaded, normalized, runner, sampled
+LOCAL = momentum, pruned, table, threaded, normalized, images, runner, sampled
 DRAWN = (noise,)  # as dropout masks: each rank has random numbers of its own
 CLUSTER = (synchronous,)
 

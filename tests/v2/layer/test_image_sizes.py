@@ -134,14 +134,14 @@ def test_bins_of_a_pyramid_stay_those_of_the_declared_size(rng):
 
 
 def speech(x):
-    """A network of the kind of Deep Speech 2, and its cost."""
+    """A network of the kind of Deep Speech 2 with a small cost: what follows reads all steps."""
     c = conv(x, filter_size=(3, 5), stride=(2, 1), bias_attr=False)
     n = L.batch_norm(input=c, act=A.BRelu())
     steps = L.block_expand(n, 1, 4, 1, 4, num_channels=4)
     hidden = L.batch_norm(input=L.fc(input=steps, size=5, act=LINEAR, bias_attr=False), act=LINEAR)
-    scores = L.fc(input=L.recurrent(input=hidden, reverse=True), size=4, act=LINEAR)
-    label = L.data(name="label", type=T.integer_value_sequence(3))
-    return L.warp_ctc(input=scores, label=label, size=4, blank=3, norm_by_times=True)
+    last = L.last_seq(input=L.recurrent(input=hidden))
+    label = L.data(name="label", type=T.integer_value(4))
+    return L.classification_cost(input=L.fc(input=last, size=4, act=A.Softmax()), label=label)
 
 
 def labelled(x):
@@ -194,7 +194,7 @@ def method():
 
 
 def test_it_trains_as_one_of_that_size():
-    found, expected = (trained(speech, size, [1, 2, 1], method) for size in (None, (5, 9)))
+    found, expected = (trained(speech, size, 2, method) for size in (None, (5, 9)))
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
