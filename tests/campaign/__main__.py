@@ -30,14 +30,15 @@ PARTS = {
     "oracle": "ops and gradients over dtypes, values and sizes, beside NumPy",
     "signals": "threads, forks and signals at random moments",
     "properties": "random shapes, feeds, optimizers and sequences beside NumPy",
+    "kernels": "fused kernels under sanitizers of memory, undefined behaviour and races",
     "cases": "tables of which the tests try some rows, all of them",
     "states": "what has a state is restored, copied, damaged and set",
 }
 
 # Parts whose quick form is among the tests: tests/campaign/test_writers.py, tests/v2/job,
-# tests/core/ops/oracle, the files of properties and of cases, tests/states. `--quick` makes them
-# where they are named.
-TESTED = ("kills", "restarts", "power", "oracle", "properties", "cases", "states")
+# tests/core/ops/oracle, the files of properties and of cases, tests/states; and kernels, which
+# compile everything again for each sanitizer. `--quick` makes them where they are named.
+TESTED = ("kills", "restarts", "power", "oracle", "properties", "kernels", "cases", "states")
 
 
 def main(arguments: list[str] | None = None) -> int:

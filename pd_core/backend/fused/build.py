@@ -66,11 +66,12 @@ class _Tools:
     def __init__(self, include: Paths, libraries: Paths, flags: Iterable[str]):
         chosen = compiler()
         linked = [Path(library).resolve() for library in libraries]
-        self.command = list(chosen.command)
+        self.command, self.options = list(chosen.command), list(chosen.options)
         self.before = [*FLAGS, *machine_flags(), *(f"-I{os.fspath(p)}" for p in include), *flags]
         self.after = [] if os.name == "nt" else ["-lm"]
         for library in linked:
             self.after += [str(library), f"-Wl,-rpath,{library.parent}"]
+        self.after += self.options
         stamps = [f"{s.st_size} {s.st_mtime_ns}" for s in map(os.stat, linked)]
         key = [*chosen.command, chosen.identity, *self.before, *self.after, *stamps, processor()]
         self._key = "\0".join([*key, ONNX_RUNTIME])
@@ -163,7 +164,8 @@ def _compile_parts(parts: Sequence[Part], tools: _Tools) -> None:
     text = "\n".join([parts[0].header, *(part.text for part in parts), ""])
     paths = [tools.object(part) for part in parts]
     with complete(paths[0]) as partial:
-        options = [*tools.before, *parts[0].flags, "-c", "-x", "c", "-o", str(partial), "-"]
+        options = [*tools.before, *parts[0].flags, *tools.options]
+        options += ["-c", "-x", "c", "-o", str(partial), "-"]
         _run([*tools.command, *options], paths[0].with_suffix(".c"), text)
         os.chmod(partial, 0o600)
         for path in paths[1:]:

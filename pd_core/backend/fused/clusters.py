@@ -111,8 +111,9 @@ def _walked(
 ) -> tuple[list[NodeProto], list[NodeProto]]:
     """The nodes that values need, in order, and those of the first circle that there is."""
     makers = {y: k for k, node in enumerate(nodes) for y in node.output if y}
-    needs = [[makers[x] for x in reads(node) if x in makers] for node in nodes]
-    alive = needed(nodes, [reads(node) for node in nodes], wanted)
+    every = [reads(node) for node in nodes]
+    needs = [[makers[x] for x in names if x in makers] for names in every]
+    alive = needed(nodes, every, wanted)
     done: set[int] = set()
     opened: set[int] = set()
     result: list[NodeProto] = []

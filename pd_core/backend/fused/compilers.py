@@ -29,13 +29,18 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class Compiler:
-    """A command that takes the arguments of a C compiler; `identity` differs between versions."""
+    """A command that takes the arguments of a C compiler; `identity` differs between versions.
+
+    `options` are those at the end of `PD_CC`: they come after all of ours, so they have the last
+    word, as `-O0` has, or what sanitizers need.
+    """
 
     command: tuple[str, ...]
     identity: str
+    options: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return shlex.join(self.command)
+        return shlex.join([*self.command, *self.options])
 
 
 def compiler() -> Compiler:
@@ -93,7 +98,10 @@ def _asked(command: Sequence[str]) -> tuple[Compiler | None, str]:
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         return None, f"PD_CC: {shlex.join(asked)} failed: {''.join(last) or done.returncode}"
-    return Compiler(tuple(command), done.stdout), ""
+    count = len(command)
+    while command[count - 1].startswith("-"):  # the first word is the program
+        count -= 1
+    return Compiler(tuple(command[:count]), done.stdout, tuple(command[count:])), ""
 
 
 def _stamp(path: str | Path) -> str:

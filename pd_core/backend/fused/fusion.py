@@ -180,13 +180,15 @@ class _Fuser:
 
     def _unreadable(self, nodes, alive, outside, replaced):
         """Views beside groups, by index, whose shapes can be read no more or depend on them."""
+        kept = {id(node) for result in replaced.values() for node in result}
+        views = [k for k, node in enumerate(nodes) if id(node) in kept]
+        if not views:
+            return []
         made = {y for result in replaced.values() for node in result for y in node.output}
         gone: set[str] = set()
         for k, node in enumerate(nodes):
             if k in replaced or (k not in alive and not gone.isdisjoint(reads(node))):
                 gone.update(y for y in node.output if y not in made)
-        kept = {id(node) for result in replaced.values() for node in result}
-        views = [k for k, node in enumerate(nodes) if id(node) in kept]
         found = [k for k in views if not gone.isdisjoint(reads(nodes[k]))]
         if not found:
             rest = [n for k, node in enumerate(nodes) for n in replaced.get(k, [node])]

@@ -6,6 +6,7 @@ inside of it cannot fail either, once the sizes of its inputs are checked. There
 written where its old one is not read any more, see `safe`.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -114,46 +115,51 @@ def safe(parts: Sequence[Segment], states: Mapping[str, str], values: Values) ->
 
     That is where nothing of a state is read later than its new value is written.
     """
-    return {y: x for y, x in states.items() if _is_safe(parts, y, x, values)}
+    writers: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    readers: defaultdict[str, list[tuple[int, int, int, int]]] = defaultdict(list)
+    for p, segment in enumerate(parts if states else ()):
+        for q, (loop, _) in enumerate(segment.loops):
+            for k, s in enumerate(loop.statements):
+                writers[s.written.buffer].append((p, q, k))
+                for number, read in enumerate(s.reads):
+                    if read is not None:
+                        readers[read[0].buffer].append((p, q, k, number))
+    return {
+        y: x
+        for y, x in states.items()
+        if values.kind(x) == values.kind(y)
+        and values.dims(x) == values.dims(y)
+        and len(writers[y]) == 1
+        and _is_safe(parts, writers[y][0], readers[x])
+    }
 
 
-def _is_safe(parts, y, x, values):
-    if values.kind(x) != values.kind(y) or values.dims(x) != values.dims(y):
-        return False
-    writers = [
-        (p, q, k)
-        for p, segment in enumerate(parts)
-        for q, (loop, _) in enumerate(segment.loops)
-        for k, s in enumerate(loop.statements)
-        if s.written.buffer == y
-    ]
-    if len(writers) != 1:
-        return False
-    p, q, k = writers[0]
+def _is_safe(parts, writer, readers):
+    """Whether no reader of a state comes too late; all are places of statements, in order."""
+    p, q, k = writer
     loop, axes = parts[p].loops[q]
     written = loop.statements[k]
     if written.how != "map":
         return False
     place = pattern(written.written, written.along, loop, axes)
     first = None  # the first statement of the loop that reads the state
-    for at_p, segment in enumerate(parts[p:], p):
-        for at_q, (other, own) in enumerate(segment.loops):
-            for at_k, s in enumerate(other.statements):
-                for number, read in enumerate(s.reads):
-                    if read is None or read[0].buffer != x:
-                        continue
-                    view, along = read
-                    if at_p > p or at_q > q or (s.at is not None and number != 1):
-                        return False
-                    if at_q == q:  # the same element, which is in a register from then on
-                        if view.offset != written.written.offset or along != written.along:
-                            return False
-                        first = at_k if first is None else first
-                        continue
-                    offset, stride, rest = pattern(view, along, other, own)
-                    same_row = offset == place[0] and stride == place[1] and ZERO not in stride
-                    if not same_row or any(pair not in place[2] for pair in rest):
-                        return False
+    for at_p, at_q, at_k, number in readers:
+        if at_p < p:
+            continue
+        other, own = parts[at_p].loops[at_q]
+        s = other.statements[at_k]
+        view, along = s.reads[number]
+        if at_p > p or at_q > q or (s.at is not None and number != 1):
+            return False
+        if at_q == q:  # the same element, which is in a register from then on
+            if view.offset != written.written.offset or along != written.along:
+                return False
+            first = at_k if first is None else first
+            continue
+        offset, stride, rest = pattern(view, along, other, own)
+        same_row = offset == place[0] and stride == place[1] and ZERO not in stride
+        if not same_row or any(pair not in place[2] for pair in rest):
+            return False
     return first is None or first <= k
 
 

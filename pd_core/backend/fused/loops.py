@@ -64,6 +64,7 @@ class Body:
         self.roots: dict[str, str] = {}  # a value in another shape -> the value
         self.at: dict[str, int] = {}  # of a value, the loop that completes it
         self.loops: list[Loop] = []
+        self._alike: dict[Dims, list[int]] = {}  # the numbers of loops, but for products, by sizes
         self.inputs: list[str] = []
         self.stored: list[str] = []
         self.shared: Container[str] = ()
@@ -111,7 +112,8 @@ class Body:
 
     def _map(self, step: Map, dims: Dims) -> None:
         axes, inputs = without_ones(dims), step.inputs
-        loop = self._place(axes, inputs, dims, step.at is not None)
+        number = self._place(axes, inputs, dims, step.at is not None)
+        loop = self.loops[number]
         reads = [
             self._read(x, loop, dims, step.at if k != 1 else None) for k, x in enumerate(inputs)
         ]
@@ -125,11 +127,12 @@ class Body:
             statement.at = self._view(inputs[0]).strides[step.at]
         loop.statements.append(statement)
         loop.registers.add(step.y)
-        self.at[step.y] = self.loops.index(loop)
+        self.at[step.y] = number
 
     def _reduce(self, step: Reduce) -> None:
         dims = self.values.dims(step.x)
-        loop = self._place(without_ones(dims), [step.x], dims)
+        number = self._place(without_ones(dims), [step.x], dims)
+        loop = self.loops[number]
         reads = [self._read(step.x, loop, dims)]
         view = self._memory(step.y)
         kept = [ONE if k in step.axes else d for k, d in enumerate(dims)]
@@ -139,7 +142,7 @@ class Body:
         loop.statements.append(
             Statement(step.how, step.y, "{0}", [step.x], reads, view, tuple(along))
         )
-        self.at[step.y] = self.loops.index(loop)
+        self.at[step.y] = number
 
     def _product(self, step: Product) -> None:
         dims = self.values.dims(step.y)
@@ -216,8 +219,11 @@ class Body:
             view = View(view.buffer, view.dims[at + 1 :], view.strides[at + 1 :], view.offset)
         return view, view.along(dims)
 
-    def _place(self, axes: Dims, inputs: list[str], dims: Dims, whole_first: bool = False) -> Loop:
-        """The loop for a statement: the first one that its inputs are known in, or a new one."""
+    def _place(self, axes: Dims, inputs: list[str], dims: Dims, whole_first: bool = False) -> int:
+        """The number of the loop of a statement.
+
+        It is the first one in which its inputs are known, or a new one.
+        """
         first, near = 0, set()
         for k, x in enumerate(inputs):
             known = self.at.get(self.root(x), self.at.get(x))
@@ -234,15 +240,18 @@ class Body:
         few = estimate(product(*axes)) <= _FEW
         follows = not near or not near.isdisjoint(self.made) or estimate(product(*axes)) == 1
         wide = {b for b in near if product(*self.values.dims(b)) != ONE}
-        for loop in self.loops[first:]:
-            if loop.product is None and loop.dims == axes and len(loop.statements) < _MOST:
+        alike = self._alike.setdefault(axes, [])  # of a step for each parameter, most are not
+        for k in alike:
+            loop = self.loops[k]
+            if k >= first and len(loop.statements) < _MOST:
                 shared = any(self.root(x) in loop.registers for x in inputs)
                 near_by = not wide.isdisjoint(loop.buffers)
                 near_by |= follows and len(near | loop.buffers) <= _STREAMS
                 if shared or near_by or (few and follows):
-                    return loop
+                    return k
+        alike.append(len(self.loops))
         self.loops.append(Loop(axes))
-        return self.loops[-1]
+        return alike[-1]
 
 
 def _needed(found: Sequence[Step], wanted: set[str]) -> list[Step]:

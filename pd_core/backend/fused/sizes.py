@@ -15,6 +15,7 @@ Kind = tuple[int, tuple[Dim, ...]]  # ONNX's number of an element type, and size
 ZERO: Size = (0, ())
 ONE: Size = (1, ())
 _FILLING = {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Expand", "Transpose", "Identity"}
+_KEEPING = {"Reshape", "Flatten", "Unsqueeze", "Squeeze", "Identity"}
 _UNKNOWN = 64  # what a name is taken for where a size is estimated
 
 
@@ -76,6 +77,7 @@ class Values:
     ):
         self.constants: dict[str, np.ndarray] = {}
         self.fills: dict[str, np.generic] = {}  # the single value of what operators fill with it
+        self._scalars: dict[str, Any] = {}  # of the constants that were asked for
         self._kinds = dict(kinds)
         self._known: dict[str, tuple[int, Dims]] = {}
         self._same: dict[str, Size] = {}  # what a name of a size stands for
@@ -93,20 +95,24 @@ class Values:
 
     def kind(self, name: str) -> int:
         """Return ONNX's number of an element type."""
-        return self._type(name)[0]
+        known = self._known.get(name)
+        return (known or self._type(name))[0]
 
     def dims(self, name: str) -> Dims:
         """Return the sizes of a value."""
-        return self._type(name)[1]
+        known = self._known.get(name)
+        return (known or self._type(name))[1]
 
     def scalar(self, name: str) -> Any:
         """Return the single value that fills a constant; None for anything else."""
         array = self.constants.get(name)
         if array is None or not array.size:
             return self.fills.get(name)
-        flat = np.ascontiguousarray(array).reshape(-1)
-        bits = flat.view(f"u{flat.itemsize}")  # -0.0 and 0.0 differ in bits
-        return flat[0] if (bits == bits[0]).all() else None
+        if name not in self._scalars:
+            flat = np.ascontiguousarray(array).reshape(-1)
+            bits = flat.view(f"u{flat.itemsize}")  # -0.0 and 0.0 differ in bits
+            self._scalars[name] = flat[0] if (bits == bits[0]).all() else None
+        return self._scalars[name]
 
     def integers(self, name: str) -> list[int] | None:
         """Return a constant of integers as a list; None if it is not known."""
@@ -114,10 +120,10 @@ class Values:
         return None if array is None else [int(v) for v in array.reshape(-1)]
 
     def _type(self, name):
-        if name not in self._known:
-            kind, dims = self._kinds[name]
-            self._known[name] = kind, tuple([self._expanded(d) for d in dims])
-        return self._known[name]
+        """The type of a value that was not asked for yet."""
+        kind, dims = self._kinds[name]
+        found = self._known[name] = kind, tuple([self._expanded(d) for d in dims])
+        return found
 
     def _expanded(self, d: Dim) -> Size:
         """A size in terms of names that stand for nothing else."""
@@ -144,7 +150,7 @@ class Values:
         if node.op_type == "ConstantOfShape":
             value = next((numpy_helper.to_array(a.t) for a in node.attribute), np.zeros(1, "f"))
             self.fills[y] = value.reshape(-1)[0]
-        elif node.op_type in _FILLING and node.input[0] in self:
+        elif node.input[0] in self:
             value = self.scalar(node.input[0])
             if value is not None and y in self and value.dtype.kind in "fiub":
                 self.fills[y] = value
@@ -176,14 +182,18 @@ class Values:
             for a in node.attribute:
                 if a.type == a.GRAPH:
                     self._follow(a.g.node)
-            keeps = node.op_type in ("Reshape", "Flatten", "Unsqueeze", "Squeeze", "Identity")
-            if node.op_type == "Concat":
+            op = node.op_type
+            if op == "Concat":
                 self._joined(node)
-            self._fill(node)
-            if keeps and node.input[0] in self and node.output[0] in self:
+            elif op == "ConstantOfShape" or op in _FILLING:
+                self._fill(node)
+            if op in _KEEPING and node.input[0] in self and node.output[0] in self:
                 before, dims = self.dims(node.input[0]), self.dims(node.output[0])
+                named = [d for d in dims if d[0] == 1 and len(d[1]) == 1]
+                if not named:
+                    continue
                 whole, known = product(*before), set().union(*(d[1] for d in before))
-                fresh = [d for d in dims if d[0] == 1 and len(d[1]) == 1 and d[1][0] not in known]
+                fresh = [d for d in named if d[1][0] not in known]
                 if len(fresh) == 1 and product(*dims) != whole:
                     rest = quotient(whole, product(*(d for d in dims if d is not fresh[0])))
                     if rest is not None:

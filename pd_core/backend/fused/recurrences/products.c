@@ -154,7 +154,13 @@ Status *expect(Context *context, size_t k, size_t rank, int64_t *const *sizes) {
   if (found != rank) return failure("an input of a loop has another number of axes");
   for (size_t i = 0; i < rank; i++) {
     if (*sizes[i] < 0) *sizes[i] = dims[i];
-    else if (*sizes[i] != dims[i]) return failure("inputs of a loop do not have the same sizes");
+    else if (*sizes[i] != dims[i]) {
+      char text[160];
+      snprintf(text, sizeof text,
+               "inputs of a loop do not have the same sizes: %lld and %lld, that of axis %d of input %d",
+               (long long)*sizes[i], (long long)dims[i], (int)i, (int)k);
+      return failure(text);
+    }
   }
   return 0;
 }
@@ -165,7 +171,11 @@ Status *expect_count(Context *context, size_t k, int64_t count) {
   size_t rank = 0;
   TRY(shape(context, k, dims, 8, &rank));
   for (size_t i = 0; i < rank; i++) found *= dims[i];
-  return found == count ? 0 : failure("an input of a loop has another size");
+  if (found == count) return 0;
+  char text[120];
+  snprintf(text, sizeof text, "input %d of a loop has %lld elements in place of %lld", (int)k,
+           (long long)found, (long long)count);
+  return failure(text);
 }
 
 /* Memory of a run, aligned to the lines of caches. */

@@ -146,9 +146,16 @@ def test_the_compiler_that_is_named(named, why, monkeypatch):
 
 def test_a_command_of_several_words_is_asked_for_its_version(monkeypatch):
     cc = compiler().command[0]
-    monkeypatch.setenv("PD_CC", f"{cc} -O0")
-    assert compiler().command[1] == "-O0" and len(compiler().identity) > 20
-    assert call(build(source(4))) == 5
+    monkeypatch.setenv("PD_CC", f"{cc} -O0 -g0")
+    assert compiler().options == ("-O0", "-g0") and len(compiler().identity) > 20
+    assert str(compiler()) == f"{cc} -O0 -g0"
+    text = SOURCE.replace("NUMBER", "OPTIMIZED")
+    text = f"#ifdef __OPTIMIZE__\n#define OPTIMIZED 4\n#else\n#define OPTIMIZED 0\n#endif\n{text}"
+    # they come after ours, and after those of a part: they have the last word
+    plain = call(build(text)), call(build(Source((Part("", text, ("-O3",)),))))
+    assert plain == (1, 1)
+    monkeypatch.setenv("PD_CC", cc)
+    assert call(build(text)) == 5
 
 
 posix = pytest.mark.skipif(os.name != "posix", reason="no modes on this platform")

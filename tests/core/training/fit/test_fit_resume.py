@@ -1,5 +1,6 @@
 """Module.fit with SaveEvery and Resume: a training goes on as if it had not stopped."""
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -96,6 +97,13 @@ KILLS = itertools.product([Network, Stepping], DATA, [1, 4, 6, 9, 15])
 
 @pytest.mark.parametrize("kind, data, killed_after", thinned(KILLS, 4))
 def test_a_killed_training_goes_on_bit_by_bit(kind, data, killed_after, tmp_path):
+    # docs/fused.md: a size of a dynamic step is open from the second one on that a process sees
+    varies = kind is Stepping and data != "arrays"
+    with pd.fused(False) if varies else contextlib.nullcontext():
+        check_a_killed_training(kind, data, killed_after, tmp_path)
+
+
+def check_a_killed_training(kind, data, killed_after, tmp_path):
     save = pd.training.SaveEvery(batches=1, path=tmp_path)
     expected = trained(kind, DATA[data])
     with pytest.raises(Killed):
