@@ -10,12 +10,13 @@ from ..graph.arrays import is_float
 from ..graph.checks import differ
 from ..graph.errors import DTypeError, GraphError, NoGradient, ShapeError
 from ..graph.node import Node, ancestors, located_at
+from ..graph.site import site_text
 from ..graph.variable import Operand, Variable, constant
 from .locations import Locations
 from .modes import Adjoints
 from .partials import partials
 from .reads import passes_gradients, reads_of
-from .registry import zeros
+from .registry import QUANTIZING, ROUNDED, reasons, zeros
 
 
 def gradients(
@@ -69,6 +70,8 @@ def backward_pass(order: Sequence[Node], adjoints: Adjoints, active: AbstractSet
         if not active.isdisjoint(node.outputs):
             with located_at(adjoints.locations.of(node)):
                 dys, modes = adjoints.of(node)
+                if any(dy is not None for dy in dys):
+                    _check_integers(node, active)
                 for x, g, mode in zip(node.inputs, partials(node, dys, active), modes, strict=True):
                     if g is not None:
                         adjoints.add(x, g, mode)
@@ -94,12 +97,43 @@ def _seeds(
 
 
 def _active(order: Sequence[Node], variables: Iterable[Variable]) -> set[Variable]:
-    """Return the variables and the floats that depend on them with a derivative other than zero."""
-    active = set(variables)
+    """Return the variables and the floats that depend on them with a derivative other than zero.
+
+    Integers that stand for floats, in quantized models, are among them.
+    """
+    active, integers = set(variables), set[Variable]()
     for node in order:
-        if node.op_type not in zeros and not active.isdisjoint(node.inputs):
-            active.update(y for y in node.outputs if is_float(y.dtype) and passes_gradients(y))
+        if node.op_type in zeros or active.isdisjoint(node.inputs):
+            continue
+        quantized = node.op_type in QUANTIZING or not integers.isdisjoint(node.inputs)
+        for y in node.outputs:
+            if not passes_gradients(y):
+                continue
+            if is_float(y.dtype):
+                active.add(y)
+            elif quantized:
+                active.add(y)
+                integers.add(y)
     return active
+
+
+def _check_integers(node: Node, active: AbstractSet[Variable]) -> None:
+    """Raise NoGradient if a gradient comes to a node that reads quantized values.
+
+    The message names the operator that they come from.
+    """
+    for x in node.inputs:
+        if x is None or is_float(x.dtype) or x not in active:
+            continue
+        source: Any = x.node
+        while source.op_type not in (*reasons, *QUANTIZING):
+            source = next(i for i in source.inputs if i in active and not is_float(i.dtype)).node
+        y, why = source.outputs[0].name, reasons.get(source.op_type, ROUNDED)
+        raise NoGradient(
+            f"{source.op_type}, which gives {y!r}: {why}\n"
+            f"  node   built at {site_text(source.site)}\n"
+            "  hint: freeze what is in front of it, or stop the gradient there"
+        )
 
 
 def _sum(

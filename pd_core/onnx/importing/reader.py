@@ -24,7 +24,7 @@ from . import control, modes, quantized, sequences
 from .broadcasting import MeetingSizes
 from .classical import DOMAIN as CLASSICAL
 from .flow import MAX_OPERATORS
-from .functions import function_of
+from .functions import Key, called_by, function_of
 from .fused import refusal
 from .loading import MALFORMED, STANDARD, checked_opsets, first_line
 from .low_bits import MICROSOFT
@@ -43,7 +43,7 @@ Operands = Callable[[NodeProto, list[Value]], list[Value]]
 class File:
     """State shared by the readers of all graphs of a file.
 
-    functions   by (domain, name)
+    functions   by (domain, name, overload)
     folder      of its external tensors
     training    whether BatchNormalization and Dropout train in a training step
     statistics  running statistics
@@ -57,14 +57,14 @@ class File:
     operands    replaces the inputs of nodes of the outermost graph
     """
 
-    functions: dict[tuple[str, str], FunctionProto] = field(default_factory=dict)
+    functions: dict[Key, FunctionProto] = field(default_factory=dict)
     folder: str | None = None
     training: bool = False
     statistics: frozenset[Variable] = frozenset()
     fold_limit: int = FOLD_LIMIT
     input_sizes: frozenset[Dim] = frozenset()
     freed: Mapping[Dim, int] = field(default_factory=dict)
-    callers: tuple[tuple[str, str], ...] = ()
+    callers: tuple[Key, ...] = ()
     count: int = 0
     opened: dict[str, str] = field(default_factory=dict)
     meeting: MeetingSizes = field(default_factory=MeetingSizes)
@@ -180,7 +180,7 @@ class Reader:
         if self.named and self.file.operands is not None:
             inputs = self.file.operands(proto, inputs)
         attributes = dict(self._attributes(proto))
-        function = self.file.functions.get((proto.domain, proto.op_type))
+        function = self.file.functions.get(called_by(proto))
         if function is not None:
             return self._call_once(function, inputs, attributes, len(proto.output))
         if proto.domain not in STANDARD:
@@ -256,7 +256,7 @@ class Reader:
 
     def _call_once(self, function, inputs, attributes, outputs):
         """Call a function of the file; DamagedModel if it calls itself."""
-        key = (function.domain, function.name)
+        key = (function.domain, function.name, function.overload)
         if key in self.file.callers:
             raise DamagedModel(f"the function {function.name!r} calls itself")
         self.file.callers += (key,)
