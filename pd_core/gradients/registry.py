@@ -29,7 +29,7 @@ expressions = formulas  # see `expression`; each has a rule too
 zeros: set[str] = set()  # operators with a zero derivative
 reasons: dict[str, str] = {}  # by operator: why it has no gradient
 
-# Operators whose integers stand for floats. A gradient that comes to these is an error, and no zero.
+# Operators whose integers stand for floats: a gradient that comes to these is an error, no zero.
 QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
 ROUNDED = "it rounds to integers; gradients pass it to a DequantizeLinear of the same scale alone"
 

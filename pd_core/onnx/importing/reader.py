@@ -29,6 +29,7 @@ from .fused import refusal
 from .loading import MALFORMED, STANDARD, checked_opsets, first_line
 from .low_bits import MICROSOFT
 from .protocol import UnfitSizes, Value
+from .single import with_ranks
 from .sizes import FOLD_LIMIT, folded, reshaped
 from .text import LABELS, Text, on_labels, on_text, stored_value, text_of
 from .versions import Operator, adapted, attribute_value, stored
@@ -214,6 +215,7 @@ class Reader:
             return [text]
         if any(isinstance(x, Text) for x in op.inputs) and op.op_type not in sequences.readers:
             return on_text(self, op)
+        op = with_ranks(op)
         if op.op_type in control.readers:
             return control.readers[op.op_type](self, op)
         if op.op_type in sequences.readers:
