@@ -38,8 +38,6 @@ def _changed(op: Operator) -> Iterator[tuple[int, Variable]]:
         for k in table.get(op.op_type, ()):
             x: Value = op.input(k)
             if isinstance(x, Variable) and x.dims == dims:
-                known = x.value is not None
-                yield (
-                    k,
-                    (constant(x.value.reshape(shape), x.dtype) if known else ops.reshape(x, shape)),
-                )
+                a = x.value
+                new = ops.reshape(x, shape) if a is None else constant(a.reshape(shape), x.dtype)
+                yield k, new
