@@ -22,6 +22,7 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 from ..graph.errors import PlaceError
+from .switches import is_on
 
 _SUFFIX = "ExecutionProvider"
 # Packages that bring a provider as a library, and say where it is in `get_library_path()`.
@@ -177,7 +178,7 @@ def _cuda_devices():
             name,
             "CUDAExecutionProvider",
             options={"device_id": str(k), **_OPTIONS["cuda"]},
-            records=os.environ.get("PD_CUDA_GRAPHS", "0") not in ("", "0"),
+            records=is_on("PD_CUDA_GRAPHS"),
         )
         for k, name in enumerate(names)
     }

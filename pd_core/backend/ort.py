@@ -1,6 +1,5 @@
 """ONNX Runtime: programs as bound sessions, persistent values double-buffered on the device."""
 
-import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,6 +44,7 @@ from .passes.device import for_device
 from .passes.forms import NO_KERNELS, kernels
 from .recorded import Recorder, may_be_recorded
 from .stage_models import stage_models
+from .switches import is_on
 
 _LARGE = 32 << 20  # bytes of all values from which a program's memory is not planned
 
@@ -162,7 +162,7 @@ class OrtBackend:
         self, device: str = "cpu", exact_convolutions: bool | None = None, fused: bool = False
     ):
         if exact_convolutions is None:
-            exact_convolutions = os.environ.get("PD_EXACT_CONVOLUTIONS", "0") not in ("", "0")
+            exact_convolutions = is_on("PD_EXACT_CONVOLUTIONS")
         found = find_device(device)
         self.device, self.memory = found.name, found.memory
         chosen: tuple[Pass, ...] = () if exact_convolutions else (position_major,)

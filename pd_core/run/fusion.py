@@ -1,6 +1,5 @@
 """Whether evaluations run kernels that are compiled for them: `pd.fused()` and the environment."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -8,6 +7,7 @@ from weakref import WeakSet
 
 from ..backend.base import Backend
 from ..backend.fused.compilers import compiler as c_compiler
+from ..backend.switches import is_on
 from ..graph.errors import PlaceError
 from ..graph.variable import Variable
 from .compiler import Compiler
@@ -47,7 +47,7 @@ def fused(on: bool = True) -> Iterator[None]:
 
 def fused_by_default() -> bool:
     """Return whether the environment asks for fused kernels."""
-    return os.environ.get("PD_FUSE", "0") not in ("", "0")
+    return is_on("PD_FUSE")
 
 
 class Compilers:

@@ -1,11 +1,11 @@
 """The package with oneDNN's shared library, and whether it is used."""
 
-import os
 import sys
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from ...switches import is_on
 from ..compilers import machine
 
 PACKAGE = "onednn-cpu-gomp"  # threads of OpenMP, which can be told to be one; Linux on x86-64
@@ -29,7 +29,7 @@ def why_not() -> str:
 
 
 def _asked():
-    return os.environ.get("PD_ONEDNN", "1") not in ("", "0")
+    return is_on("PD_ONEDNN", default=True)
 
 
 @cache
