@@ -237,7 +237,17 @@ OPS = [
 ]
 TWO_SIZES = [
     row
-    for kind in (D.Laplace, D.LogNormal, D.Normal, D.Uniform)
+    for kind in (
+        D.Beta,
+        D.Cauchy,
+        D.Gamma,
+        D.Gumbel,
+        D.Laplace,
+        D.LogNormal,
+        D.Normal,
+        D.StudentT,
+        D.Uniform,
+    )
     for row in [
         (
             f"distributions.{kind.__name__}",
@@ -250,6 +260,21 @@ TWO_SIZES = [
 DISTRIBUTIONS = [
     *TWO_SIZES,
     ("distributions.Bernoulli", "TypeError", lambda: D.Bernoulli()),
+    ("distributions.Geometric", "TypeError", lambda: D.Geometric()),
+    ("distributions.OneHotCategorical", "ShapeError", lambda: D.OneHotCategorical(f(None))),
+    ("distributions.OneHotCategorical", "TypeError", lambda: D.OneHotCategorical()),
+    ("distributions.Dirichlet", "ShapeError", lambda: D.Dirichlet(f())),
+    ("distributions.Independent", "ShapeError", lambda: D.Independent(D.Exponential(f(2)), 2)),
+    (
+        "distributions.MixtureSameFamily",
+        "ShapeError",
+        lambda: D.MixtureSameFamily(D.Categorical(f(3)), D.Exponential(f(2))),
+    ),
+    (
+        "distributions.MixtureSameFamily",
+        "TypeError",
+        lambda: D.MixtureSameFamily(f(3), D.Exponential(f(2))),
+    ),
     ("distributions.Categorical", "ShapeError", lambda: D.Categorical(f(None))),
     ("distributions.Categorical", "TypeError", lambda: D.Categorical()),
     (

@@ -24,6 +24,31 @@ ROWS = {
     "laplace": (d.Laplace, TD.Laplace, {"loc": A, "scale": B}, np.array([-3, 0.2, 7])),
     "bernoulli": (d.Bernoulli, TD.Bernoulli, {"probs": P}, np.array([[0.0], [1.0]])),
     "bernoulli_logits": (d.Bernoulli, TD.Bernoulli, {"logits": A}, np.array([[0.0], [1.0]])),
+    "half_normal": (d.HalfNormal, TD.HalfNormal, {"scale": B}, np.array([0.1, 1, 7])),
+    "cauchy": (d.Cauchy, TD.Cauchy, {"loc": A, "scale": B}, np.array([-3, 0.2, 7])),
+    "gumbel": (d.Gumbel, TD.Gumbel, {"loc": A, "scale": B}, np.array([-1, 0.2, 7])),
+    "gamma": (d.Gamma, TD.Gamma, {"concentration": B, "rate": np.exp(A)}, np.array([0.1, 1, 7])),
+    "beta": (
+        d.Beta,
+        TD.Beta,
+        {"concentration1": B, "concentration0": np.exp(A)},
+        np.array([0.1, 0.5, 0.99]),
+    ),
+    "dirichlet": (
+        d.Dirichlet,
+        TD.Dirichlet,
+        {"concentration": np.exp(Z)},
+        np.array([0.1, 0.2, 0.3, 0.4]),
+    ),
+    "student_t": (
+        d.StudentT,
+        TD.StudentT,
+        {"df": np.exp(A) + 4.0, "loc": A, "scale": B},
+        np.array([-3, 0.2, 7]),
+    ),
+    "geometric": (d.Geometric, TD.Geometric, {"probs": P}, np.array([[0.0], [3.0]])),
+    "geometric_logits": (d.Geometric, TD.Geometric, {"logits": A}, np.array([[0.0], [3.0]])),
+    "one_hot": (d.OneHotCategorical, TD.OneHotCategorical, {"logits": Z}, np.eye(4)[[3, 0]]),
     "categorical": (d.Categorical, TD.Categorical, {"probs": np.exp(Z)}, np.array([[3], [0]])),
     "categorical_logits": (d.Categorical, TD.Categorical, {"logits": Z}, np.array([2, 0])),
 }
@@ -41,6 +66,11 @@ def build(name, dims):
     t = {k: torch.tensor(a, requires_grad=True) for k, a in arrays.items()}
     feeds = {v[k]: a for k, a in arrays.items()}
     return ours(**v), theirs(**t, validate_args=False), v, t, feeds, value
+
+
+def sized(shape, p):
+    """Sizes, beside what is known of them where an input is open."""
+    return zip(shape, p.batch_shape, strict=True)
 
 
 def compare(y, expected, v, t, feeds):
@@ -66,16 +96,41 @@ def test_log_probabilities_moments_and_entropy(name, dims):
     p, q, v, t, feeds, value = build(name, dims)
     compare(p.log_prob(value), q.log_prob(torch.tensor(value)), v, t, feeds)
     compare(p.entropy(), q.entropy(), v, t, feeds)
-    if "categorical" in name:
+    assert [*p.batch_shape] == [n if dims == "known" else m for n, m in sized(q.batch_shape, p)]
+    assert p.event_shape == tuple(q.event_shape)
+    if "categorical" in name or name == "cauchy":
         for moment in ("mean", "variance"):
-            with pytest.raises(pd.GraphError, match="Categorical has no"):
+            with pytest.raises(pd.GraphError, match=r"Categorical has no|Cauchy has no"):
                 getattr(p, moment)
     else:
         for moment in ("mean", "variance", "stddev"):
             compare(getattr(p, moment), getattr(q, moment), v, t, feeds)
 
 
-@pytest.mark.parametrize("name", ROWS)
+HAVE_CDF = (
+    "normal",
+    "log_normal",
+    "half_normal",
+    "uniform",
+    "exponential",
+    "laplace",
+    "cauchy",
+    "gumbel",
+)
+
+
+@pytest.mark.parametrize("name", HAVE_CDF)
+def test_cumulative_probabilities_and_quantiles(name):
+    p, q, v, t, feeds, value = build(name, "known")
+    compare(p.cdf(value), q.cdf(torch.tensor(value)), v, t, feeds)
+    share = np.array([0.01, 0.4, 0.99])
+    compare(p.icdf(share), q.icdf(torch.tensor(share)), v, t, feeds)
+    assert (pd.eval(p.cdf(p.icdf(share)), feeds) - share < 1e-6).all()
+    if name in ("log_normal", "half_normal", "exponential"):
+        assert (pd.eval(p.cdf(-1.0), feeds) == 0.0).all()
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if name != "student_t"])
 def test_divergences(name):
     p, q, _, _, feeds, _ = build(name, "known")
     p2, _, v2, t2, _, _ = build(name, "known")
@@ -97,17 +152,23 @@ def test_draws_have_the_shape_and_the_moments(name, sizes):
         p, q, _, _, feeds, _ = build(name, dims)
         y = pd.eval(p.sample(sizes), feeds)
         assert y.shape == tuple(q.sample(sizes).shape)
-        if sizes and "categorical" in name:
+        if name == "cauchy":
+            if sizes:
+                np.testing.assert_allclose(np.median(y, 0), q.loc.detach(), atol=0.1)
+        elif sizes and "categorical" in name:
             for k in range(4):
                 np.testing.assert_allclose((y == k).mean(0), q.probs[:, k].detach(), atol=0.02)
         elif sizes:
             error = 6 * q.stddev.detach().numpy() / np.sqrt(sizes[0])
             assert (abs(y.mean(0) - q.mean.detach().numpy()) < error + 1e-7).all()
-            if name != "log_normal":  # whose fourth moment is too large for this many draws
-                np.testing.assert_allclose(y.var(0), q.variance.detach(), rtol=0.1)
+            if name not in (
+                "log_normal",
+                "student_t",
+            ):  # whose fourth moment is too large for this many draws
+                np.testing.assert_allclose(y.var(0), q.variance.detach(), rtol=0.1, atol=0.005)
 
 
-@pytest.mark.parametrize("name", ["normal", "log_normal", "uniform", "exponential", "laplace"])
+@pytest.mark.parametrize("name", [name for name in HAVE_CDF if name != "cauchy"])
 def test_gradients_reach_parameters_through_draws(name):
     """The slope of the mean of draws is that of the mean."""
     p, _, v, _, feeds, _ = build(name, "known")
@@ -118,6 +179,64 @@ def test_gradients_reach_parameters_through_draws(name):
         tolerance = 0.6 if name == "log_normal" else 0.05
         np.testing.assert_allclose(pd.eval(g, feeds), expected, rtol=tolerance, atol=0.06)
     assert pd.gradients(pd.reduce_sum(p.sample((3,))), list(v.values()))[0] is None
+
+
+def test_gamma_draws_of_any_concentration_have_its_distribution():
+    """The share of draws below quantiles, also where they underflow in float32."""
+    concentration = np.array([0.02, 0.3, 1.0, 2.5, 40.0])
+    drawn = pd.eval(d.Gamma(concentration, 1.0).sample([20000]))
+    for a, column in zip(concentration, drawn.T, strict=True):
+        points = np.quantile(np.random.default_rng(0).gamma(a, size=200000), [0.2, 0.5, 0.9])
+        np.testing.assert_allclose(
+            [(column <= x).mean() for x in points], [0.2, 0.5, 0.9], atol=0.015
+        )
+    small = pd.eval(d.Beta(0.01, 0.01).sample([20000]))
+    np.testing.assert_allclose([small.mean(), small.var()], [0.5, 0.25 / 1.02], atol=0.02)
+
+
+def composed(of, make):
+    """Distributions of distributions, of one module."""
+    normal = of.Normal(make(np.stack([A, A + 1.0])), make(np.stack([B, B]) * 0.5))  # [2, 2, 3]
+    return {
+        "independent": (of.Independent(normal, 2), np.full((2, 3), 0.2)),
+        "mixture": (
+            of.MixtureSameFamily(of.Categorical(make(P)), of.Normal(make(A[0]), make(P))),
+            np.array([-1.0, 0.0, 0.5, 2.5]),
+        ),
+        "mixture_of_vectors": (
+            of.MixtureSameFamily(of.Categorical(make(np.ones((2, 2)))), of.Independent(normal, 1)),
+            np.full((2, 3), 0.2),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", ["independent", "mixture", "mixture_of_vectors"])
+def test_composed_distributions(name):
+    (p, value), (q, _) = (
+        composed(d, lambda a: pd.constant(a, "float64"))[name],
+        composed(TD, torch.tensor)[name],
+    )
+    found = pd.eval([p.log_prob(value), p.mean, p.variance])
+    for y, expected in zip(
+        found, [q.log_prob(torch.tensor(value)), q.mean, q.variance], strict=True
+    ):
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
+    assert p.batch_shape == tuple(q.batch_shape) and p.event_shape == tuple(q.event_shape)
+    drawn = pd.eval(p.sample([4000]))
+    assert drawn.shape == tuple(q.sample([4000]).shape)
+    np.testing.assert_allclose(drawn.mean(0), q.mean, atol=0.15)
+    np.testing.assert_allclose(drawn.var(0), q.variance, rtol=0.2)
+    if name == "independent":
+        np.testing.assert_allclose(pd.eval(p.entropy()), q.entropy(), rtol=1e-6)
+        (other, _), (theirs, _) = (
+            composed(d, lambda a: pd.constant(a + 0.1, "float64"))[name],
+            composed(TD, lambda a: torch.tensor(a + 0.1))[name],
+        )
+        divergence = pd.eval(d.kl_divergence(p, other))
+        np.testing.assert_allclose(divergence, TD.kl_divergence(q, theirs), rtol=1e-6)
+        assert p.rsample([5]).shape == (5, 2, 2, 3)
+    if name == "mixture":
+        np.testing.assert_allclose(pd.eval(p.cdf(value)), q.cdf(torch.tensor(value)), rtol=1e-6)
 
 
 def test_impossible_values():
@@ -158,6 +277,24 @@ def test_a_policy_learns_by_its_log_probabilities():
         (lambda: d.Categorical(logits=1.0), pd.ShapeError, "takes .*classes"),
         (lambda: d.Categorical(P).log_prob([0.5]), pd.DTypeError, "classes are integers"),
         (lambda: d.Bernoulli(P).rsample(), pd.GraphError, "Bernoulli has no rsample"),
+        (lambda: d.Gamma(1.0, 1.0).rsample(), pd.GraphError, "Gamma has no rsample"),
+        (lambda: d.Dirichlet(1.0), pd.ShapeError, "takes .*C"),
+        (lambda: d.Independent(d.Bernoulli(P), 2), pd.ShapeError, "2 axes of distributions"),
+        (
+            lambda: d.MixtureSameFamily(d.Bernoulli(P), d.Bernoulli(P)),
+            TypeError,
+            "is a Categorical",
+        ),
+        (
+            lambda: d.MixtureSameFamily(d.Categorical(P), d.Normal([0.0, 1.0], 1.0)),
+            pd.ShapeError,
+            "3 components, but distributions",
+        ),
+        (
+            lambda: d.Normal(0.0, 1.0).log_prob(pd.Variable([3], dtype="float64")),
+            pd.DTypeError,
+            "values .* for parameters",
+        ),
         (lambda: d.kl_divergence(d.Bernoulli(P), d.Categorical(P)), pd.GraphError, "no formula"),
     ],
 )
@@ -169,3 +306,4 @@ def test_misuse(build, error, message):
 def test_what_it_shows():
     x = pd.Variable("x", shape=[3])
     assert repr(d.Exponential(x)) == "Exponential(rate=x)"
+    assert repr(d.Independent(d.Exponential(x), 1)) == "Independent(Exponential(rate=x), 1)"
