@@ -13,6 +13,7 @@ from .layers.blocks import Fold, Unfold
 from .layers.containers import LayerDict, LayerList, Sequential
 from .layers.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .layers.dense import FC, Embedding
+from .layers.function import Lambda
 from .layers.hooks import HookHandle
 from .layers.layer import Layer
 from .layers.losses import (
@@ -38,12 +39,12 @@ __all__ = [
     "BatchNorm2d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
     "ConvTranspose3d", "CrossEntropy", "Dice", "Dropout", "Embedding", "Flatten", "Focal", "Fold",
     "GaussianNLL", "GlobalAvgPool2d", "GlobalMaxPool2d", "GroupNorm", "HardSigmoid", "HardSwish",
-    "HardTanh", "History", "HookHandle", "Huber", "InstanceNorm2d", "KLDiv", "Layer", "LayerDict",
-    "LayerList", "LayerNorm", "LeakyReLU", "LogSoftmax", "MaxPool1d", "MaxPool2d", "MaxPool3d",
-    "Mish", "Module", "MultiHeadAttention", "PReLU", "PoissonNLL", "RMSNorm", "ReLU", "ReLU6",
-    "Sequential", "SiLU", "Sigmoid", "SigmoidCrossEntropy", "Softmax", "SoftmaxCrossEntropy",
-    "Softplus", "Softsign", "SpectralNorm", "StochasticDepth", "Tanh", "TransformerDecoderLayer",
-    "TransformerEncoderLayer", "Triplet", "Unfold", "WeightNorm",
+    "HardTanh", "History", "HookHandle", "Huber", "InstanceNorm2d", "KLDiv", "Lambda", "Layer",
+    "LayerDict", "LayerList", "LayerNorm", "LeakyReLU", "LogSoftmax", "MaxPool1d", "MaxPool2d",
+    "MaxPool3d", "Mish", "Module", "MultiHeadAttention", "PReLU", "PoissonNLL", "RMSNorm", "ReLU",
+    "ReLU6", "Sequential", "SiLU", "Sigmoid", "SigmoidCrossEntropy", "Softmax",
+    "SoftmaxCrossEntropy", "Softplus", "Softsign", "SpectralNorm", "StochasticDepth", "Tanh",
+    "TransformerDecoderLayer", "TransformerEncoderLayer", "Triplet", "Unfold", "WeightNorm",
 ]
 
 _place_names(__name__, "pd.nn", {})

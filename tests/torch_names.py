@@ -183,7 +183,11 @@ HOW = {
     "update_bn": "`pd.training.refresh_batch_norm`",
     "get_ema_multi_avg_fn": _AVERAGE,
     "ConstantLR": "`pd.schedules.Piecewise`",
-    "SequentialLR": "`pd.schedules.Piecewise` of rates",
+    "SequentialLR": "`lambda t: pd.where(t < k, first(t), second(t - k))`",
+    "ChainedScheduler": "`lambda t: first(t) * second(t)`, a function of the number of steps",
+    "CyclicLR": "`lambda t: low + (high - low) * (1.0 - abs(pd.mod(t / steps, 2.0) - 1.0))`",
+    "LambdaLR": "`lambda t: 0.1 / (t + 1.0)`, a function of the number of steps",
+    "MultiplicativeLR": "`pd.schedules.ExponentialDecay`, or a function of the number of steps",
     "Optimizer": "a subclass as in docs/extending.md, or `pd.assign` of new values",
 }
 
@@ -218,10 +222,7 @@ NO = {
     **{f"adaptive_max_pool{n}d_with_indices": _INDICES for n in (1, 2, 3)},
     **dict.fromkeys(("grouped_mm", "scaled_grouped_mm", "scaled_mm"), _QUANTIZED),
     "Rprop": "for full batches only; `pd.LBFGSOptimizer` is better there",
-    **dict.fromkeys(
-        ("ChainedScheduler", "CyclicLR", "LambdaLR", "MultiplicativeLR", "SWALR"),
-        "no schedule; set `optimizer.learning_rate` before a step",
-    ),
+    "SWALR": "it depends on the rate before; set `optimizer.learning_rate` before a step",
 }
 
 

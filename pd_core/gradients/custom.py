@@ -57,7 +57,7 @@ def custom_gradient(
     if vjp is None or not callable(vjp):
         raise TypeError(
             "custom_gradient: vjp is a function of inputs, outputs and output gradients, "
-            f"not {vjp!r}"
+            f"not {vjp!r}\n  hint: as a decorator it is @pd.custom_gradient(vjp=...)"
         )
     if function is None:
         return lambda decorated: custom_gradient(decorated, vjp)

@@ -29,7 +29,7 @@ LAYERS = {
     "CrossEntropyLoss": "pd.nn.SoftmaxCrossEntropy", "GRUCell": "pd.gru_cell_reset_after",
     "GaussianNLLLoss": "pd.nn.GaussianNLL", "Hardsigmoid": "pd.nn.HardSigmoid",
     "Hardswish": "pd.nn.HardSwish", "Hardtanh": "pd.nn.HardTanh", "HuberLoss": "pd.nn.Huber",
-    "Identity": "pd.identity", "InstanceNorm1d": "pd.instance_norm",
+    "Identity": "pd.nn.Lambda(pd.identity)", "InstanceNorm1d": "pd.instance_norm",
     "InstanceNorm3d": "pd.instance_norm",
     "KLDivLoss": "pd.nn.KLDiv, with the mean of the rows (batchmean)", "L1Loss": "pd.nn.L1",
     "LSTMCell": "pd.lstm_cell", "LazyBatchNorm1d": "pd.nn.BatchNorm1d",

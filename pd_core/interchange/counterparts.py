@@ -154,7 +154,7 @@ def _embedding(layer):
 
 
 def _norm(layer):
-    has_bias = layer.affine and not isinstance(layer, RMSNorm)
+    has_bias = layer.affine and layer.has_bias
     return _leaves(("scale", "weight", PLAIN, layer.affine), ("bias", "bias", PLAIN, has_bias))
 
 

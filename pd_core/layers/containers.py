@@ -1,17 +1,21 @@
 """Containers: layers one after another, in a list or in a dict."""
 
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Self, overload
 
+from .function import Lambda
 from .layer import Layer
+
+Function = Callable[..., Any]
 
 
 class _Numbered(Layer):
     """Layers under the names "0", "1", … in order."""
 
     _only_holds = True
+    _takes_functions = False
 
-    def append(self, layer: Layer) -> Self:
+    def append(self, layer: Layer | Function) -> Self:
         """Add a layer at the end, and return the container."""
         number = len(self)
         while str(number) in self._layers:  # in a part of another container
@@ -35,7 +39,7 @@ class _Numbered(Layer):
             return self._part(list(self._layers.items())[index])
         return list(self._layers.values())[index]
 
-    def __setitem__(self, index: int, layer: Layer) -> None:
+    def __setitem__(self, index: int, layer: Layer | Function) -> None:
         setattr(self, list(self._layers)[index], _checked(self, layer))
 
     def _part(self, pairs):
@@ -45,11 +49,15 @@ class _Numbered(Layer):
 class Sequential(_Numbered):
     """Layers one after another: each gets the output of the one before it.
 
-    They are named "0", "1", …, or by the keys of a dict. A slice is a Sequential of the same
-    layers under the same names.
+    They are named "0", "1", …, or by the keys of a dict. A function of Variables, such as
+    `pd.relu`, is made a `Lambda`. A slice is a Sequential of the same layers under the same names.
     """
 
-    def __init__(self, *layers: Layer | Mapping[str, Layer], name: str | None = None) -> None:
+    _takes_functions = True
+
+    def __init__(
+        self, *layers: Layer | Function | Mapping[str, Layer | Function], name: str | None = None
+    ) -> None:
         super().__init__(name)
         if len(layers) == 1 and isinstance(layers[0], Mapping):
             for key, layer in layers[0].items():
@@ -131,6 +139,10 @@ class LayerDict(Layer):
 
 
 def _checked(container, layer):
-    if not isinstance(layer, Layer):
-        raise TypeError(f"{type(container).__name__} takes layers, not {layer!r}")
-    return layer
+    if isinstance(layer, Layer):
+        return layer
+    is_class = isinstance(layer, type) and issubclass(layer, Layer)
+    if getattr(container, "_takes_functions", False) and callable(layer) and not is_class:
+        return Lambda(layer)
+    text = f"{type(container).__name__} takes layers, not {layer!r}"
+    raise TypeError(text + f": call it, {layer.__name__}()" if is_class else text)

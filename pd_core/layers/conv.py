@@ -6,6 +6,7 @@ from ..graph.initializers import Initial, initializer
 from ..graph.variable import Operand, Variable
 from ..ops.conv import Padding
 from . import functional
+from .functional_conv import check_padding_mode
 from .layer import Layer
 from .parameter import Activation, Sizes, activation
 from .text import arguments
@@ -31,10 +32,13 @@ class _Convolution(Layer):
         kernel_init: Initial = None,
         bias_init: Initial = None,
         bias: bool = True,
+        padding_mode: str = "zeros",
         name: str | None = None,
     ) -> None:
         super().__init__(name)
         activation(act)  # an unknown one is found here
+        check_padding_mode(padding_mode)
+        self.padding_mode = padding_mode
         self.filters, self.kernel, self.stride, self.padding = filters, kernel, stride, padding
         self.dilation, self.groups, self.act, self.has_bias = dilation, groups, act, bias
         self.kernel_init, self.bias_init = initializer(kernel_init), initializer(bias_init)
@@ -52,6 +56,7 @@ class _Convolution(Layer):
             act=self.act,
             W=self.owned("W", self.kernel_init),
             B=self.owned("B", self.bias_init) if self.has_bias else False,
+            **({} if self.padding_mode == "zeros" else {"padding_mode": self.padding_mode}),
         )
 
     def extra(self) -> str:
@@ -65,6 +70,7 @@ class _Convolution(Layer):
             groups=(self.groups, 1),
             act=(self.act, None),
             bias=(self.has_bias, True),
+            padding_mode=(self.padding_mode, "zeros"),
         )
 
 
@@ -72,6 +78,7 @@ class Conv1d(_Convolution):
     """Convolutional layer, act(conv(x, W) + B), of sequences [N, C, L].
 
     Parameters: W [filters, C / groups, K], and B [filters] unless `bias` is False.
+    `padding_mode` is "zeros", or "reflect", "edge" or "wrap" as in `pd.pad`.
     """
 
     _convolve = staticmethod(functional.conv1d)
@@ -81,6 +88,7 @@ class Conv2d(_Convolution):
     """Convolutional layer, act(conv(x, W) + B), of images [N, C, H, W].
 
     Parameters: W [filters, C / groups, K, K], and B [filters] unless `bias` is False.
+    `padding_mode` is "zeros", or "reflect", "edge" or "wrap" as in `pd.pad`.
     """
 
     _convolve = staticmethod(functional.conv2d)
@@ -90,6 +98,7 @@ class Conv3d(_Convolution):
     """Convolutional layer, act(conv(x, W) + B), of volumes [N, C, D, H, W].
 
     Parameters: W [filters, C / groups, K, K, K], and B [filters] unless `bias` is False.
+    `padding_mode` is "zeros", or "reflect", "edge" or "wrap" as in `pd.pad`.
     """
 
     _convolve = staticmethod(functional.conv3d)

@@ -29,7 +29,7 @@ from .functional_norm import rms_norm as rms_norm
 from .functional_recurrent import gru as gru
 from .functional_recurrent import lstm as lstm
 from .functional_recurrent import simple_rnn as simple_rnn
-from .parameter import Activation, Bias, Parameter, activation, layer_name, parameter
+from .parameter import Activation, Bias, Parameter, activation, dtype_for, layer_name, parameter
 
 
 @op
@@ -59,9 +59,9 @@ def fc(
     if size < 1:
         raise ShapeError(f"a size is positive, not {size}")
     name = layer_name("fc_", W)
-    y = ops.matmul(x, parameter(W, f"{name}.W", [x.dims[-1], size]))
+    y = ops.matmul(x, parameter(W, f"{name}.W", [x.dims[-1], size], dtype_for(x)))
     if B is not False:
-        y = y + parameter(B, f"{name}.B", [size])
+        y = y + parameter(B, f"{name}.B", [size], dtype_for(x))
     return function(y)
 
 
@@ -110,7 +110,8 @@ def prelu(x: Operand, per_channel: bool = False, W: Parameter = None) -> Variabl
         raise ShapeError(f"takes [N, C, ...] with known C, not {x!r}")
     shape = list(static(x.dims[1:2])) if per_channel else [1]
     new: Parameter = {"initializer": Constant(0.25)}
-    return ops.prelu(x, parameter(new if W is None else W, f"{layer_name('prelu_', W)}.W", shape))
+    name = f"{layer_name('prelu_', W)}.W"
+    return ops.prelu(x, parameter(new if W is None else W, name, shape, dtype_for(x)))
 
 
 @op

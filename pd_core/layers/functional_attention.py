@@ -7,7 +7,7 @@ from ..graph.errors import GraphError, ShapeError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, static
 from ..graph.whole import whole
-from .parameter import Bias, Parameter, layer_name, parameter
+from .parameter import Bias, Parameter, dtype_for, layer_name, parameter
 
 PARTS = ("query", "key", "value", "output")  # the four products of attention
 
@@ -48,10 +48,11 @@ def multi_head_attention(
 
     def product(x, part):
         k = PARTS.index(part)
-        y = ops.matmul(x, parameter(weights[k], f"{layer}.{part}.W", [x.dims[-1], size]))
+        w = parameter(weights[k], f"{layer}.{part}.W", [x.dims[-1], size], dtype_for(x))
+        y = ops.matmul(x, w)
         if biases[k] is False:
             return y
-        return y + parameter(biases[k], f"{layer}.{part}.B", [size])
+        return y + parameter(biases[k], f"{layer}.{part}.B", [size], dtype_for(x))
 
     inputs = zip((query, key, value), PARTS[:3], strict=True)
     q, k, v = (split_heads(product(x, part), heads) for x, part in inputs)

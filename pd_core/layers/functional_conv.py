@@ -9,15 +9,26 @@ from typing import Concatenate, ParamSpec
 
 from .. import ops
 from ..graph.checks import per_axis
-from ..graph.errors import ShapeError
+from ..graph.errors import GraphError, ShapeError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
 from ..graph.whole import whole
-from ..ops.conv import Padding
-from .parameter import Activation, Bias, Parameter, Sizes, activation, layer_name, parameter
+from ..ops.conv import Padding, explicit_pads
+from .parameter import (
+    Activation,
+    Bias,
+    Parameter,
+    Sizes,
+    activation,
+    dtype_for,
+    layer_name,
+    parameter,
+)
 
 # What an input with this number of spatial axes is called.
 INPUTS = {1: "sequences [N, C, L]", 2: "images [N, C, H, W]", 3: "volumes [N, C, D, H, W]"}
+
+PADDING_MODES = "zeros", "reflect", "edge", "wrap"  # "zeros", or those of `pd.pad`
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -34,14 +45,34 @@ def _conv(
     act: Activation = None,
     W: Parameter = None,
     B: Bias = None,
+    padding_mode: str = "zeros",
 ) -> Variable:
-    """Convolutional layer, act(conv(x, W) + b), of {inputs}."""
+    """Convolutional layer, act(conv(x, W) + b), of {inputs}.
+
+    The padding is of zeros, or with a `padding_mode` what `pd.pad` has in this mode.
+    """
+    check_padding_mode(padding_mode)
     x, function = constant(x), activation(act)
     channels = _channels(x, n, num_filters, groups)
     name = layer_name(f"conv{n}d_", W)
-    w = parameter(W, f"{name}.W", [num_filters, channels // groups, *per_axis(filter_size, n)])
-    b = None if B is False else parameter(B, f"{name}.B", [num_filters])
+    shape, dtype = [num_filters, channels // groups, *per_axis(filter_size, n)], dtype_for(x)
+    w = parameter(W, f"{name}.W", shape, dtype)
+    b = None if B is False else parameter(B, f"{name}.B", [num_filters], dtype)
+    if padding_mode != "zeros":
+        steps, apart = per_axis(stride, n), per_axis(dilation, n)
+        pads = explicit_pads(padding, x, w.dims[2:], steps, apart)
+        x, padding = ops.pad(x, [0, 0, *pads[:n]], [0, 0, *pads[n:]], mode=padding_mode), 0
     return function(ops.conv(x, w, b, stride, padding, dilation, groups))
+
+
+def check_padding_mode(mode: str) -> None:
+    """Refuse what is no mode of padding, with our words for PyTorch's."""
+    if mode not in PADDING_MODES:
+        other = {"replicate": "edge", "circular": "wrap", "constant": "zeros"}.get(mode)
+        raise GraphError(
+            f"padding_mode is one of {', '.join(PADDING_MODES)}, not {mode!r}"
+            + (f"; here it is {other!r}" if other else "")
+        )
 
 
 def _conv_transpose(
@@ -67,8 +98,9 @@ def _conv_transpose(
     if num_filters % groups:
         raise ShapeError(f"{num_filters} filters do not split into {groups} groups")
     name = layer_name(f"conv_transpose{n}d_", W)
-    w = parameter(W, f"{name}.W", [channels, num_filters // groups, *per_axis(filter_size, n)])
-    b = None if B is False else parameter(B, f"{name}.B", [num_filters])
+    shape, dtype = [channels, num_filters // groups, *per_axis(filter_size, n)], dtype_for(x)
+    w = parameter(W, f"{name}.W", shape, dtype)
+    b = None if B is False else parameter(B, f"{name}.B", [num_filters], dtype)
     geometry = (stride, padding, dilation, groups, output_padding)
     return function(ops.conv_transpose(x, w, b, *geometry))
 

@@ -12,7 +12,7 @@ from ..graph.initializers import Constant
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant
 from ..graph.whole import whole
-from .parameter import Bias, Parameter, layer_name, parameter
+from .parameter import Bias, Parameter, dtype_for, layer_name, parameter
 
 
 @op
@@ -35,10 +35,10 @@ def batch_norm(
     x = constant(x)
     shape = [_channels(x)]
     name = layer_name("batch_norm_", mean)
-    a = _vector(scale, f"{name}.scale", shape, 1.0)
-    b = _vector(bias, f"{name}.bias", shape, 0.0)
-    mu = _vector(mean, f"{name}.mean", shape, 0.0, trainable=False)
-    var = _vector(variance, f"{name}.variance", shape, 1.0, trainable=False)
+    a = _vector(scale, f"{name}.scale", shape, 1.0, dtype_for(x))
+    b = _vector(bias, f"{name}.bias", shape, 0.0, dtype_for(x))
+    mu = _vector(mean, f"{name}.mean", shape, 0.0, dtype_for(x), trainable=False)
+    var = _vector(variance, f"{name}.variance", shape, 1.0, dtype_for(x), trainable=False)
     a = constant(np.ones(shape), x.dtype) if a is None else a
     b = constant(np.zeros(shape), x.dtype) if b is None else b
     return ops.batch_norm(x, a, b, mu, var, epsilon, momentum, use_global_stats)
@@ -55,8 +55,10 @@ def layer_norm(
     """
     x = constant(x)
     shape, name = _last_sizes(x, axis), layer_name("layer_norm_", scale)
-    a = _vector(scale, f"{name}.scale", shape, 1.0)
-    return ops.layer_norm(x, a, _vector(bias, f"{name}.bias", shape, 0.0), axis, epsilon)
+    a = _vector(scale, f"{name}.scale", shape, 1.0, dtype_for(x))
+    return ops.layer_norm(
+        x, a, _vector(bias, f"{name}.bias", shape, 0.0, dtype_for(x)), axis, epsilon
+    )
 
 
 @op
@@ -65,7 +67,7 @@ def rms_norm(x: Operand, axis: int = -1, epsilon: float = 1e-5, scale: Bias = No
     """Root mean square normalisation layer over the axes from `axis` on; see `pd.rms_norm`."""
     x = constant(x)
     shape, name = _last_sizes(x, axis), layer_name("rms_norm_", scale)
-    return ops.rms_norm(x, _vector(scale, f"{name}.scale", shape, 1.0), axis, epsilon)
+    return ops.rms_norm(x, _vector(scale, f"{name}.scale", shape, 1.0, dtype_for(x)), axis, epsilon)
 
 
 @op
@@ -78,8 +80,10 @@ def group_norm(
     shape, name = [_channels(x)], layer_name("group_norm_", scale)
     if groups < 1 or shape[0] % groups:
         raise ShapeError(f"{shape[0]} channels do not split into {groups} groups")
-    a = _vector(scale, f"{name}.scale", shape, 1.0)
-    return ops.group_norm(x, groups, a, _vector(bias, f"{name}.bias", shape, 0.0), epsilon)
+    a = _vector(scale, f"{name}.scale", shape, 1.0, dtype_for(x))
+    return ops.group_norm(
+        x, groups, a, _vector(bias, f"{name}.bias", shape, 0.0, dtype_for(x)), epsilon
+    )
 
 
 @op
@@ -90,8 +94,8 @@ def instance_norm(
     """Normalisation layer of each channel of each image of x [N, C, ...]."""
     x = constant(x)
     shape, name = [_channels(x)], layer_name("instance_norm_", scale)
-    a = _vector(scale, f"{name}.scale", shape, 1.0)
-    b = _vector(bias, f"{name}.bias", shape, 0.0)
+    a = _vector(scale, f"{name}.scale", shape, 1.0, dtype_for(x))
+    b = _vector(bias, f"{name}.bias", shape, 0.0, dtype_for(x))
     return ops.instance_norm(x, scale=a, shift=b, epsilon=epsilon)
 
 
@@ -108,7 +112,7 @@ def _last_sizes(x, axis):
     return sizes
 
 
-def _vector(spec, name, shape, initial, **attributes):
+def _vector(spec, name, shape, initial, dtype, **attributes):
     """Return a parameter with these defaults, or None for False."""
     if spec is False:
         return None
@@ -121,4 +125,4 @@ def _vector(spec, name, shape, initial, **attributes):
     if isinstance(spec, dict):
         start = {} if "data" in spec else {"initializer": Constant(initial)}
         spec = {**start, **attributes, **spec}
-    return parameter(spec, name, shape)
+    return parameter(spec, name, shape, dtype)

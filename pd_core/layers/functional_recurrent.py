@@ -18,7 +18,7 @@ from ..graph.errors import GraphError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable
 from ..graph.whole import whole
-from .parameter import Bias, Parameter, layer_name, parameter
+from .parameter import Bias, Parameter, dtype_for, layer_name, parameter
 from .recurrence import GRU_CELL, LSTM_CELL, Create, rnn_cell, stacked
 
 Parameters = Parameter | Sequence[Parameter]
@@ -54,7 +54,7 @@ def simple_rnn(
     Raises:
         ShapeError: x is no batch of sequences.
     """
-    create = _creator("simple_rnn_", W, R, B, num_layers * (1 + bidirectional))
+    create = _creator(x, "simple_rnn_", W, R, B, num_layers * (1 + bidirectional))
     sizes = (hidden, num_layers, bidirectional, dropout)
     y, (h,) = stacked(rnn_cell(act), create, x, *sizes, state, lengths, B is not False)
     return y, h
@@ -91,7 +91,7 @@ def lstm(
         GraphError: there are more or fewer parameters than layers and directions.
         ShapeError: x is no batch of sequences.
     """
-    create = _creator("lstm_", W, R, B, num_layers * (1 + bidirectional))
+    create = _creator(x, "lstm_", W, R, B, num_layers * (1 + bidirectional))
     sizes = (hidden, num_layers, bidirectional, dropout)
     y, (h, c) = stacked(LSTM_CELL, create, x, *sizes, state, lengths, B is not False)
     return y, (h, c)
@@ -129,13 +129,13 @@ def gru(
         GraphError: there are more or fewer parameters than layers and directions.
         ShapeError: x is no batch of sequences.
     """
-    create = _creator("gru_", W, R, B, num_layers * (1 + bidirectional))
+    create = _creator(x, "gru_", W, R, B, num_layers * (1 + bidirectional))
     sizes = (hidden, num_layers, bidirectional, dropout)
     y, (h,) = stacked(GRU_CELL, create, x, *sizes, state, lengths, B is not False)
     return y, h
 
 
-def _creator(prefix: str, W: Any, R: Any, B: Any, count: int) -> Create:
+def _creator(x: Operand, prefix: str, W: Any, R: Any, B: Any, count: int) -> Create:
     """Return a function that creates parameters in their order, as W, R and B say."""
     specs = {"W": W, "R": R, "B": B}
     for key, spec in specs.items():
@@ -145,6 +145,6 @@ def _creator(prefix: str, W: Any, R: Any, B: Any, count: int) -> Create:
     layer = layer_name(prefix, W[0] if isinstance(W, (list, tuple)) else W)
 
     def create(name, shape):
-        return parameter(next(parts[name[0]]), f"{layer}.{name}", shape)
+        return parameter(next(parts[name[0]]), f"{layer}.{name}", shape, dtype_for(x))
 
     return create

@@ -1,5 +1,6 @@
 """Layer: an object that owns parameters and other layers, and is called like a function."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -24,7 +25,7 @@ from ..graph.whole import Whole, on_failure, whole
 from ..ops.mode import in_mode
 from ..run.session import default_session
 from .hooks import Called, Hook, HookHandle, P, PreHook, R
-from .parameter import Owned, Parameter, initial, parameter
+from .parameter import Owned, Parameter, dtype_for, initial, parameter
 from .renaming import NameMap, Transposed, Transposes, renamed
 from .structure import Structure, check_shape
 from .summary import summary
@@ -32,6 +33,15 @@ from .summary import summary
 Computed = Callable[[tuple[int, ...], Parameter], Variable]  # (shape, spec) -> parameter
 
 _SIZES = "the others have names, and the first call sees the size of the input"
+
+
+class _Calls(threading.local):
+    """What the layer whose call is in progress in this thread was given."""
+
+    inputs: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+
+
+_calls = _Calls()
 
 
 class Layer(Structure):
@@ -107,6 +117,7 @@ class Layer(Structure):
                 recording.begin(prefix)
                 watched = recording.watch(self._is_ours)
             open_prefix(prefix)
+            outer_call, _calls.inputs = _calls.inputs, (inputs, kwargs)
             try:
                 with in_mode(self.training):
                     output = function(*inputs, **kwargs)
@@ -120,6 +131,7 @@ class Layer(Structure):
                     return output
             finally:
                 close_prefix()
+                _calls.inputs = outer_call
                 if recording is not None:
                     recording.line, recording.watched = outer, watched
 
@@ -187,7 +199,8 @@ class Layer(Structure):
 
         `spec` is an initializer or its name, `"he_uniform"`, an array, a dict of arguments of
         `Variable`, a Variable, or the name of a variable that layers share, in the namespace in
-        which the layer was made. ShapeError if it was built, or a value for it loaded, with
+        which the layer was made. Its dtype is float64 if the layer is called with an input of
+        float64, and float32 otherwise. ShapeError if it was built, or a value for it loaded, with
         another shape.
         """
         v = self._variables.get(name)
@@ -236,7 +249,14 @@ class Layer(Structure):
 
     def owned_buffer(self, name: str, initializer: str | Initializer = "zeros") -> Owned:
         """Return what functional layers take as statistics: a buffer of this layer."""
-        return Owned(lambda shape: self.buffer(name, shape, initializer))
+        return Owned(
+            lambda shape: self.buffer(name, shape, initializer, self._dtype() or "float32")
+        )
+
+    def _dtype(self):
+        """The dtype of new parameters for the inputs of this call; None for the usual one."""
+        inputs, options = _calls.inputs
+        return dtype_for(*inputs, *options.values())
 
     def _build(self, name, shape, spec, is_buffer):
         """Create a variable, or find one that is shared, and make it an attribute."""
@@ -249,7 +269,7 @@ class Layer(Structure):
         spec, shared = initial(spec, value)
         open_prefix(self._namespace if shared else own)
         try:
-            v = parameter(spec, name, shape)
+            v = parameter(spec, name, shape, None if is_buffer else self._dtype())
         finally:
             close_prefix()
         if v.is_persistent:

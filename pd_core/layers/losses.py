@@ -7,6 +7,7 @@ from ..graph.checks import differ
 from ..graph.errors import GraphError, ShapeError
 from ..graph.variable import Operand, Variable, constant, describe
 from ..ops.loss import pair
+from ..ops.promotion import as_dtype
 from .layer import Layer
 
 Reduction = Literal["mean", "sum", "none"]
@@ -18,7 +19,8 @@ class _Loss(Layer):
     def __init__(self, reduction: Reduction = "mean", name: str | None = None) -> None:
         super().__init__(name)
         if reduction not in ("mean", "sum", "none"):
-            raise GraphError(f"{self._kind}: the reduction is mean, sum or none, not {reduction!r}")
+            text = f"{self._kind}: the reduction is mean, sum or none, not {reduction!r}"
+            raise GraphError(text + "; mean is that of the rows" * (reduction == "batchmean"))
         self.reduction = reduction
 
     @property
@@ -81,7 +83,7 @@ class SoftmaxCrossEntropy(_Loss):
         options = (self.weight, self.ignore_index, self.label_smoothing, self.axis)
         losses = ops.softmax_cross_entropy(logits, label, *options)
         losses = self._of_labels(losses, label, self.axis)
-        return self._reduced(losses, _weights(label, self.weight, self.ignore_index))
+        return self._reduced(losses, _weights(losses, label, self.weight, self.ignore_index))
 
 
 class NLL(_Loss):
@@ -107,7 +109,7 @@ class NLL(_Loss):
         options = (self.weight, self.ignore_index, self.axis)
         losses = ops.negative_log_likelihood(log_probability, label, *options)
         losses = self._of_labels(losses, label, self.axis)
-        return self._reduced(losses, _weights(label, self.weight, self.ignore_index))
+        return self._reduced(losses, _weights(losses, label, self.weight, self.ignore_index))
 
 
 class CrossEntropy(_Loss):
@@ -163,12 +165,23 @@ class SigmoidCrossEntropy(_Loss):
     """Binary cross-entropy of logits with targets in [0, 1], floats, integers or bools.
 
     It is PyTorch's BCEWithLogitsLoss. As in all losses of outputs and targets, [N] beside [N, 1] is
-    a column.
+    a column. Losses of positive targets are multiplied by `pos_weight`, a number or [C].
     """
+
+    def __init__(
+        self,
+        reduction: Reduction = "mean",
+        *,
+        pos_weight: Operand | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(reduction, name)
+        self.pos_weight = pos_weight
 
     def forward(self, logits: Operand, target: Operand) -> Variable:
         """Return the loss of logits for targets in their shape."""
-        return self._reduced(ops.sigmoid_cross_entropy(*self._pair(logits, target)))
+        pair = self._pair(logits, target)
+        return self._reduced(ops.sigmoid_cross_entropy(*pair, self.pos_weight))
 
 
 class KLDiv(_Loss):
@@ -256,11 +269,12 @@ class Triplet(_Loss):
         return self._reduced(ops.squeeze(losses, [-1]))
 
 
-def _weights(label, weight, ignore_index):
-    """Return the weights of the labels in a mean; None if all of them are 1.
+def _weights(losses, label, weight, ignore_index):
+    """Return the weights of the labels in a mean of losses; None if all of them are 1.
 
     Targets that hold probabilities have none, as in PyTorch.
     """
     if (weight is None and ignore_index is None) or constant(label).dtype.kind == "f":
         return None
-    return ops.label_weights(label, weight, ignore_index)
+    weight = None if weight is None else as_dtype(weight, losses.dtype)
+    return ops.cast(ops.label_weights(label, weight, ignore_index), losses.dtype)

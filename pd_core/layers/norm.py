@@ -19,6 +19,7 @@ class _Norm(Layer):
 
     scale: Variable
     bias: Variable
+    has_bias = True
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class BatchNorm2d(_BatchNorm):
 class LayerNorm(_Norm):
     """Layer normalisation over the axes from `axis` on (Ba et al. 2016).
 
-    Parameters: scale and bias, with the sizes of those axes.
+    Parameters: scale, and bias unless `bias` is False, with the sizes of those axes.
     """
 
     def __init__(
@@ -119,10 +120,14 @@ class LayerNorm(_Norm):
         affine: bool = True,
         scale_init: Initial = "ones",
         bias_init: Initial = "zeros",
+        bias: bool = True,
         name: str | None = None,
     ) -> None:
         super().__init__(epsilon, affine, scale_init, bias_init, name)
-        self.axis = axis
+        self.axis, self.has_bias = axis, bias
+
+    def _bias(self) -> Bias:
+        return super()._bias() if self.has_bias else False
 
     def forward(self, x: Operand) -> Variable:
         """Return scale (x - mean) / sqrt(var + epsilon) + bias."""
@@ -130,7 +135,7 @@ class LayerNorm(_Norm):
 
     def extra(self) -> str:
         """Return what is not the default."""
-        return arguments(super().extra(), axis=(self.axis, -1))
+        return arguments(super().extra(), axis=(self.axis, -1), bias=(self.has_bias, True))
 
 
 class RMSNorm(_Norm):
@@ -138,6 +143,8 @@ class RMSNorm(_Norm):
 
     Parameter: scale, with the sizes of those axes.
     """
+
+    has_bias = False
 
     def __init__(
         self,

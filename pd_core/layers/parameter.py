@@ -61,10 +61,22 @@ def _identity(y):
     return y
 
 
-def parameter(spec: Bias, default_name: str, shape: Sequence[int]) -> Variable:
+def dtype_for(*inputs: Any) -> np.dtype | None:
+    """Return the dtype of new parameters for inputs: float64 if one of these is, None otherwise.
+
+    None stands for float32: parameters of float16 have no optimizer.
+    """
+    is_double = any(isinstance(x, Variable) and x.dtype == np.float64 for x in inputs)
+    return np.dtype(np.float64) if is_double else None
+
+
+def parameter(
+    spec: Bias, default_name: str, shape: Sequence[int], dtype: np.dtype | None = None
+) -> Variable:
     """Create or share the parameter of a layer of your own, by the conventions of `pd.layer`.
 
-    ShapeError if a given Variable has another shape; TypeError if the spec is none of the forms.
+    A new one has the dtype, float32 if it is None, unless the spec has another. ShapeError if a
+    given Variable has another shape; TypeError if the spec is none of the forms.
     """
     if isinstance(spec, Owned):
         v = spec.built = spec.create(shape)
@@ -74,13 +86,13 @@ def parameter(spec: Bias, default_name: str, shape: Sequence[int]) -> Variable:
             raise ShapeError(f"parameter {spec.name!r} is {list(spec.shape)}, not {list(shape)}")
         return spec
     if isinstance(spec, str):
-        return get_variable(spec, shape)
+        return get_variable(spec, shape, dtype=dtype)
     name = spec.get("name", default_name) if isinstance(spec, dict) else default_name
     there = names().variables.get(f"{current_namespace()}{name}")
     shared = None if there is None else ref(there)  # a conflict collects what is not in use
     del there
     try:
-        v = _created(spec, default_name, shape)
+        v = _created(spec, default_name, shape, dtype)
     except NameConflict as error:
         error.hint = LAYER_HINT
         raise
@@ -99,9 +111,9 @@ def _forget_value(v):
             session.store.put_back({v: None})
 
 
-def _created(spec, default_name, shape):
+def _created(spec, default_name, shape, dtype):
     if isinstance(spec, dict):
-        return get_variable(**{"name": default_name, "shape": shape, **spec})
+        return get_variable(**{"name": default_name, "shape": shape, "dtype": dtype, **spec})
     if isinstance(spec, np.ndarray):
         spec = Value(spec.copy())
     if isinstance(spec, Value) and spec.array.shape != tuple(shape):
@@ -109,9 +121,9 @@ def _created(spec, default_name, shape):
             f"the initial value of {default_name!r} is {list(spec.array.shape)}, not {list(shape)}"
         )
     if callable(spec):
-        return Variable(default_name, shape=shape, initializer=spec)
+        return Variable(default_name, shape=shape, dtype=dtype, initializer=spec)
     if spec is None or spec is True:
-        return Variable(default_name, shape=shape)
+        return Variable(default_name, shape=shape, dtype=dtype)
     raise TypeError(
         f"parameter {default_name!r} is a name, Variable, initializer, array or dict, not {spec!r}"
     )

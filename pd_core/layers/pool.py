@@ -40,10 +40,27 @@ class _Pool(Layer):
 
 
 class _MaxPool(_Pool):
+    def __init__(
+        self,
+        kernel: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        *,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(kernel, stride, padding, ceil_mode=ceil_mode, name=name)
+        self.dilation = dilation
+
     def forward(self, x: Operand) -> Variable:
         """Return the maximum of each window."""
-        x = _checked(self, x, self._axes)
-        return ops.max_pool(x, self.kernel, self.stride, self.padding, self.ceil_mode)
+        x, geometry = _checked(self, x, self._axes), (self.kernel, self.stride, self.padding)
+        return ops.max_pool(x, *geometry, self.ceil_mode, dilations=self.dilation)
+
+    def extra(self) -> str:
+        """Return the size of the window, and what is not the default."""
+        return arguments(super().extra(), dilation=(self.dilation, 1))
 
 
 class MaxPool1d(_MaxPool):

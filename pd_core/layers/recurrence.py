@@ -63,7 +63,7 @@ def _gru_step(r, bias):
         return None, lambda states, x: [ops.gru_cell_reset_after(x, states[0] @ r, states[0])]
     n = r.dims[0]
     bias, candidate = ops.split(bias, [3 * n, n])
-    inner = ops.concat([np.zeros(2 * n, r.dtype), candidate])
+    inner = ops.concat([constant(np.zeros(2 * n), r.dtype), candidate])
     return bias, lambda states, x: [ops.gru_cell_reset_after(x, states[0] @ r + inner, states[0])]
 
 

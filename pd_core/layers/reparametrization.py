@@ -118,8 +118,8 @@ class SpectralNorm(_Reparametrized):
         axis = self._axis_of(shape)
         w = self.parameter("W", shape, spec)
         rows, columns = shape[axis], int(np.prod(shape)) // shape[axis]
-        u = self.buffer("u", [rows], Derived(w, partial(_singular, axis, 0)))
-        v = self.buffer("v", [columns], Derived(w, partial(_singular, axis, 1)))
+        u = self.buffer("u", [rows], Derived(w, partial(_singular, axis, 0)), w.dtype)
+        v = self.buffer("v", [columns], Derived(w, partial(_singular, axis, 1)), w.dtype)
         matrix = ops.reshape(ops.move_axis(w, axis, 0), [rows, columns])
         new_u, new_v = u, v
         for _ in range(self.iterations):

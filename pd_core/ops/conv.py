@@ -70,7 +70,7 @@ def conv(
         w,
         bias,
         strides=strides,
-        pads=_padding(pads, x, w.dims[2:], strides, dilations),
+        pads=explicit_pads(pads, x, w.dims[2:], strides, dilations),
         dilations=dilations,
         group=int(group),
     )
@@ -193,6 +193,7 @@ def max_pool(
     pads: Padding = 0,
     ceil_mode: bool = False,
     ties: str = "first",
+    dilations: Sizes = 1,
 ) -> Variable:
     """Maximum of each window of [N, C, *S]; padding is never the maximum.
 
@@ -210,6 +211,7 @@ def max_pool(
         pads: the padding of the image.
         ceil_mode: whether a last window may reach beyond the end.
         ties: "first" or "all": which of equal maxima have the gradient.
+        dilations: the distance of the elements of a window on each axis.
 
     Returns:
         [N, C, *S'], of the sizes that the windows give.
@@ -220,7 +222,7 @@ def max_pool(
         ShapeError: x has no spatial axes, or the windows do not fit into them.
     """
     x = constant(x)
-    y = apply("MaxPool", x, **_windows(x, window, strides, pads, ceil_mode))
+    y = apply("MaxPool", x, **_windows(x, window, strides, pads, ceil_mode, dilations))
     if ties not in ("first", "all"):
         raise GraphError(f"ties is 'first' or 'all', not {ties!r}")
     if ties == "first":
@@ -268,7 +270,7 @@ def avg_pool(
     return y * _divisor_correction(x, y, geometry, pads)
 
 
-def _windows(x, window, strides, pads, ceil_mode):
+def _windows(x, window, strides, pads, ceil_mode, dilations=1):
     """Return the attributes of a pooling, ceil_mode expressed as padding where sizes are known:
     ONNX 21 and the runtimes disagree on the number of windows that ceil_mode gives.
     """
@@ -276,18 +278,21 @@ def _windows(x, window, strides, pads, ceil_mode):
     if isinstance(pads, str) and ceil_mode:
         raise GraphError(f"ceil_mode is without pads={pads!r}")
     window, strides = per_axis(window, n), per_axis(strides, n)
-    pads = _padding(pads, x, window, strides, [1] * n)
+    dilations = per_axis(dilations, n)
+    pads = explicit_pads(pads, x, window, strides, dilations)
     known = all(isinstance(size, int) for size in x.dims[2:])
     if ceil_mode and not known and all(as_number(size) is not None for size in x.dims[2:]):
         raise ShapeError(f"ceil_mode takes images of known sizes, not {x!r}")  # tried with numbers
     if ceil_mode and known and min(strides, default=0) > 0:
-        axes = zip(x.dims[2:], window, strides, pads[:n], pads[n:], strict=True)
+        reach = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
+        axes = zip(x.dims[2:], reach, strides, pads[:n], pads[n:], strict=True)
         pads = pads[:n] + [_padding_to_last_window(*axis) for axis in axes]
     return {
         "kernel_shape": window,
         "strides": strides,
         "pads": pads,
         "ceil_mode": int(ceil_mode and not known),
+        **({"dilations": dilations} if any(d != 1 for d in dilations) else {}),
     }
 
 
@@ -355,7 +360,13 @@ def _check_sizes(image):
         raise NoGradient(f"only images of known sizes have a gradient, not {image!r}")
 
 
-def _padding(pads, x, window, strides, dilations):
+def explicit_pads(
+    pads: Padding,
+    x: Variable,
+    window: Sequence[Any],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> list[int]:
     """Return the padding of x as ONNX wants it; "same" and "valid" in numbers."""
     n = x.rank - 2
     if not isinstance(pads, str):

@@ -11,6 +11,7 @@ from ..graph.variable import Operand, Variable, constant, describe
 from . import math as m
 from .activation import softplus
 from .gather import gather, gather_elements, within
+from .promotion import as_dtype
 from .reduce import arg_max, log_softmax, reduce_mean, reduce_sum
 from .scores import are_scores, warn_of_scores
 from .shape import arange, expand, ones_like, reshape, size_of, squeeze, unsqueeze
@@ -82,7 +83,7 @@ def softmax_cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise GraphError(f"label_smoothing is within [0, 1], not {label_smoothing}")
     log_p, target = log_softmax(logits, axis), constant(label)
-    weight = None if weight is None else m.cast(weight, log_p.dtype)
+    weight = None if weight is None else as_dtype(weight, log_p.dtype)
     soft = target.dtype.kind == "f" and not differ(target, log_p)
     if soft and are_scores(target):
         raise ValueError(
@@ -133,7 +134,7 @@ def negative_log_likelihood(
     log_p = constant(log_probability)
     if log_p.dtype.kind != "f":
         raise DTypeError(f"log-probabilities are floats, not {describe(log_p)}")
-    weight = None if weight is None else m.cast(weight, log_p.dtype)
+    weight = None if weight is None else as_dtype(weight, log_p.dtype)
     return _weighted_log_likelihood(log_p, label, weight, ignore_index, axis)
 
 
@@ -303,18 +304,23 @@ def log_probability_grad(probability: Variable, dy: Variable) -> Variable:
 
 
 @op
-def sigmoid_cross_entropy(logits: Operand, target: Operand) -> Variable:
+def sigmoid_cross_entropy(
+    logits: Operand, target: Operand, pos_weight: Operand | None = None
+) -> Variable:
     """Binary cross-entropy of sigmoid(z), without overflow: softplus(z) - t z.
+
+    With weights p of positive targets it is (1 - t) softplus(z) + p t softplus(-z).
 
     Args:
         logits: floats of any shape.
         target: numbers or bools in the shape of the logits.
+        pos_weight: p, numbers that broadcast to that shape, such as [C] beside [N, C].
 
     Returns:
         Of the shape and dtype of the logits.
 
     Raises:
-        ShapeError: the shapes differ.
+        ShapeError: the shapes differ, or the weights do not broadcast.
         ValueError: the target is the scores of a layer, which come first.
     """
     logits, target = pair(logits, target)
@@ -322,7 +328,13 @@ def sigmoid_cross_entropy(logits: Operand, target: Operand) -> Variable:
         raise ValueError(
             "sigmoid_cross_entropy: the scores come first, and the target is the scores of a layer"
         )
-    return softplus(logits) - logits * target
+    if pos_weight is None:
+        return softplus(logits) - logits * target
+    p = as_dtype(pos_weight, logits.dtype)
+    if broadcast_dims(p.dims, logits.dims) != logits.dims:
+        raise ShapeError(f"pos_weight {describe(p)} does not broadcast to {describe(logits)}")
+    # the terms of a positive and a negative target share softplus(-z) = softplus(z) - z
+    return (1.0 - target) * logits + (1.0 + (p - 1.0) * target) * softplus(-logits)
 
 
 @op

@@ -310,7 +310,8 @@ def local_response_norm(
     """Local response normalisation of x [N, C, ...] across channels (Krizhevsky et al. 2012).
 
     The result is x (k + alpha mean(x^2))^-beta, the mean taken over a window of `size` channels.
-    The window of channel c starts at c - (size - 1) // 2; channels beyond the borders are zero.
+    The window of channel c starts at c - (size - 1) // 2, as in ONNX; channels beyond the borders
+    are zero. PyTorch's starts at c - size // 2, which is another one for even sizes.
 
     Args:
         x: floats [N, C, ...] of known sizes.

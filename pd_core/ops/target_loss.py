@@ -7,6 +7,7 @@ from ..graph.variable import Operand, Variable, describe
 from . import math as m
 from .activation import relu, sigmoid
 from .loss import pair, sigmoid_cross_entropy
+from .mode import straight_through
 from .reduce import reduce_sum
 from .shape import flatten
 
@@ -78,6 +79,7 @@ def gaussian_nll_loss(
     """Negative log-likelihood under normal distributions, elementwise (Nix & Weigend 1994).
 
     (ln v + (target - mean)^2 / v) / 2 with v = max(variance, epsilon); the constant is left out.
+    Variances below epsilon get the gradient at epsilon, so that they may grow again.
 
     Args:
         mean: floats of any shape.
@@ -92,7 +94,8 @@ def gaussian_nll_loss(
         ShapeError: the shapes differ.
     """
     mean, target = pair(mean, target)
-    variance = m.maximum(pair(mean, variance)[1], epsilon)
+    given = pair(mean, variance)[1]
+    variance = straight_through(m.maximum(given, epsilon), given)
     return 0.5 * (m.log(variance) + m.square(mean - target) / variance)
 
 

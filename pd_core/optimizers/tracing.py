@@ -153,7 +153,8 @@ class Tracing:
         """Return what a step with these gradients assigns."""
         self._repetition, self._cast = Repetition(), {}
         rate, scheduled = self.scheduled()
-        step, counted = self.counted()
+        doubles = all(w.dtype == np.float64 for w, _ in pairs)
+        step, counted = self.counted(np.float64 if doubles else np.float32)
         assignments = [*scheduled, *counted]
         for part, g in self.clipped([split(w, g) for w, g in pairs]):
             assignments += self.stepped(part, g, rate, step)
@@ -172,11 +173,13 @@ class Tracing:
         self.group_rates = {g: r(steps) if is_schedule(r) else r for g, r in own.items()}
         return rate(steps) if is_schedule(rate) else rate, [Assignment(steps, steps + 1.0)]
 
-    def counted(self) -> tuple[Counters, list[Assignment]]:
-        """Return the counters of the optimizer after this step, and their assignments."""
-        before = {
-            name: self.scalar(name, initial) for name, initial in self.optimizer.counters.items()
-        }
+    def counted(self, dtype: DTypeLike) -> tuple[Counters, list[Assignment]]:
+        """Return the counters of the optimizer after this step, and their assignments.
+
+        They have the digits of the parameters: those of float64 alone have counters of float64.
+        """
+        counters = self.optimizer.counters.items()
+        before = {name: self.scalar(name, initial, dtype) for name, initial in counters}
         after = self.optimizer.advance(before)
         self.check_names("advance", "counters", before, after)
         return after, [Assignment(before[name], new) for name, new in after.items()]

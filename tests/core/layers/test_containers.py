@@ -1,5 +1,8 @@
 """Sequential, LayerList and LayerDict."""
 
+import pickle
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -80,9 +83,24 @@ def test_layer_dict():
         layers["a/b"] = a
 
 
-@pytest.mark.parametrize("make", [pd.nn.Sequential, lambda f: pd.nn.LayerList([f])])
-def test_containers_take_layers_only(make):
-    with pytest.raises(TypeError, match="takes layers, not <function relu"):
-        make(pd.relu)
+def test_sequential_takes_functions():
+    net = pd.nn.Sequential(*fcs(2), pd.neg, partial(pd.reduce_sum, axis=1), name="functions")
+    net.append(pd.identity)[3] = pd.nn.Lambda(pd.square)
+    assert (pd.eval(net(ones(3, 4))) == 64.0).all()
+    assert repr(net[2]) == "Lambda(reduce_sum, axis=1)" and repr(net[1]) == "Lambda(neg)"
+    assert repr(pd.nn.Sequential({"head": pd.relu})) == "Sequential(\n  (head): Lambda(relu)\n)"
+    twin = pickle.loads(pickle.dumps(net))
+    assert (pd.eval(twin(ones(3, 4))) == 64.0).all()
+
+
+def test_containers_take_layers_only():
+    with pytest.raises(TypeError, match="LayerList takes layers, not <function relu"):
+        pd.nn.LayerList([pd.relu])
+    with pytest.raises(TypeError, match=r"Sequential takes layers, not .*: call it, ReLU\(\)"):
+        pd.nn.Sequential(pd.nn.ReLU)
+    with pytest.raises(TypeError, match="Sequential takes layers, not 3"):
+        pd.nn.Sequential(3)
+    with pytest.raises(TypeError, match="Lambda takes a function, not FC"):
+        pd.nn.Lambda(pd.nn.FC(3))
     with pytest.raises(TypeError, match="LayerDict takes layers, not 1"):
         pd.nn.LayerDict({"a": 1})

@@ -128,6 +128,13 @@ def test_likelihoods_and_triplets(reduction, rng):
         ),
         *(x, y, reduction),
     )
+    compared(
+        pd.nn.SigmoidCrossEntropy(reduction, pos_weight=z[0]),
+        lambda x, t, r: functional().binary_cross_entropy_with_logits(
+            x, t, pos_weight=x.new_tensor(z[0]), reduction=r
+        ),
+        *(x - 1.5, y / 3, reduction),
+    )
     for log_input in (True, False):
         compared(
             pd.nn.PoissonNLL(log_input, reduction),
@@ -136,6 +143,20 @@ def test_likelihoods_and_triplets(reduction, rng):
             ),
             *(x, y, reduction),
         )
+
+
+def test_variances_below_epsilon_may_grow():
+    torch = pytest.importorskip("torch")
+    v = pd.Variable(data=[0.0, 2.0])
+    loss = pd.nn.GaussianNLL(reduction="sum")([1.0, 1.0], [1.001, 2.0], v)
+    t = torch.tensor([0.0, 2.0], requires_grad=True)
+    expected = functional().gaussian_nll_loss(
+        torch.ones(2), torch.tensor([1.001, 2.0]), t, reduction="sum"
+    )
+    expected.backward()
+    found, slope = pd.eval([loss, pd.gradients(loss, [v])[0]])
+    np.testing.assert_allclose(found, expected.detach(), rtol=1e-3)  # of 0.001, squared
+    assert slope[0] < -1 and abs(slope[1] - t.grad[1]) < 1e-6
 
 
 def test_focal_and_dice(rng):

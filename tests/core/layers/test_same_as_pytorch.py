@@ -68,6 +68,18 @@ ROWS = {
         images(6, 7),
         CONV,
     ),
+    "conv1d, wrap": lambda: Row(
+        nn.Conv1d(6, 3, stride=2, padding=2, padding_mode="wrap"),
+        tn.Conv1d(4, 6, 3, 2, 2, padding_mode="circular"),
+        images(7),
+        CONV,
+    ),
+    "conv2d, same, edge": lambda: Row(
+        nn.Conv2d(6, (3, 4), padding="same", dilation=(2, 1), padding_mode="edge"),
+        tn.Conv2d(4, 6, (3, 4), padding="same", dilation=(2, 1), padding_mode="replicate"),
+        images(6, 7),
+        CONV,
+    ),
     "conv_transpose1d": lambda: Row(
         nn.ConvTranspose1d(6, 3, stride=2, padding=1, output_padding=1),
         tn.ConvTranspose1d(4, 6, 3, 2, 1, 1),
@@ -103,6 +115,12 @@ ROWS = {
     "max_pool2d": lambda: Row(nn.MaxPool2d(2), tn.MaxPool2d(2), images(5, 6), {}),
     "max_pool2d, ceil": lambda: Row(
         nn.MaxPool2d(2, ceil_mode=True), tn.MaxPool2d(2, ceil_mode=True), images(5, 7), {}
+    ),
+    "max_pool2d, dilated": lambda: Row(
+        nn.MaxPool2d(3, 2, 1, dilation=(2, 1), ceil_mode=True),
+        tn.MaxPool2d(3, 2, 1, (2, 1), ceil_mode=True),
+        images(9, 8),
+        {},
     ),
     "max_pool3d": lambda: Row(
         nn.MaxPool3d((2, 1, 2)), tn.MaxPool3d((2, 1, 2)), images(4, 3, 4), {}
@@ -148,6 +166,9 @@ ROWS = {
     "layer_norm": lambda: Row(nn.LayerNorm(), tn.LayerNorm(5), (2, 3, 5), NORM),
     "layer_norm, 2 axes": lambda: Row(
         nn.LayerNorm(axis=-2, epsilon=0.1), tn.LayerNorm((3, 5), 0.1), (2, 3, 5), NORM
+    ),
+    "layer_norm, no bias": lambda: Row(
+        nn.LayerNorm(bias=False), tn.LayerNorm(5, bias=False), (2, 5), {"scale": NORM["scale"]}
     ),
     "layer_norm, not affine": lambda: Row(
         nn.LayerNorm(affine=False), tn.LayerNorm(5, elementwise_affine=False), (2, 5), {}

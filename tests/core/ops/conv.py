@@ -139,6 +139,19 @@ POOL = [
 ]
 POOL += [
     case(
+        "MaxPool",
+        ops.max_pool,
+        naive.max_pool,
+        [distinct(1, 2, 7, 8)],
+        label="dilated",
+        window=[2, 3],
+        strides=2,
+        pads=1,
+        dilations=[3, 2],
+    )
+]
+POOL += [
+    case(
         "avg_pool" if include and "ceil_mode" in options else "AveragePool",
         ops.avg_pool,
         naive.avg_pool,

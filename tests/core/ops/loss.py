@@ -170,6 +170,14 @@ CASES = [
         batch=(0, 1),
     ),
     case(
+        "sigmoid_cross_entropy",
+        lambda z, t: ops.sigmoid_cross_entropy(z, t, [0.5, 3.0]),
+        lambda z, t: _binary(_sigmoid(z), t) - np.array([-0.5, 2.0]) * t * np.log(_sigmoid(z)),
+        [normal(3, 2), between(0, 1, 3, 2)],
+        label="positive weights",
+        batch=(0, 1),
+    ),
+    case(
         "square_error",
         ops.square_error,
         lambda x, t: ((x - t) ** 2).sum(1, keepdims=True),

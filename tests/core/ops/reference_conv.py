@@ -112,8 +112,9 @@ def conv_transpose(x, w, bias=None, strides=1, pads=0, dilations=1, group=1, out
     return y if bias is None else y + bias.reshape(-1, *[1] * n)
 
 
-def max_pool(x, window, strides=1, pads=0, ceil_mode=False, ties="first"):
-    geometry = Geometry(x.shape[2:], per_axis(window, x.ndim - 2), strides, pads, 1, ceil_mode)
+def max_pool(x, window, strides=1, pads=0, ceil_mode=False, ties="first", dilations=1):
+    window = per_axis(window, x.ndim - 2)
+    geometry = Geometry(x.shape[2:], window, strides, pads, dilations, ceil_mode)
     y = np.full((*x.shape[:2], *geometry.result), -np.inf)
     for place, _, at in geometry.cells():
         cell = (slice(None), slice(None), *place)
