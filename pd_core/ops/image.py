@@ -39,8 +39,9 @@ def interpolate(
     A scaled axis has floor(size scale) pixels. `mode` is "linear" along every axis, "cubic"
     (Keys 1981, a = -0.75), "nearest", or "nearest-exact", whose pixels lie symmetrically. Linear
     and cubic points have the first and the last pixel at the ends of an axis, where a result of
-    one pixel is the first; with align_corners=False the borders of images coincide instead, half a
-    pixel further out. With those, `antialias` averages over the pixels between points (a = -0.5).
+    one pixel is the first; with align_corners=False, the default of PyTorch, the borders of images
+    coincide instead, half a pixel further out. With those, `antialias` averages over the pixels
+    between points (a = -0.5).
 
     Args:
         x: [N, C, *S]; floats for linear and cubic.
@@ -67,6 +68,13 @@ def interpolate(
     return _resize(x, target, axes, attributes)
 
 
+_MODES_OF_PYTORCH = {
+    **dict.fromkeys(("bilinear", "trilinear"), "linear"),
+    "bicubic": "cubic",
+    "area": "pd.adaptive_avg_pool",
+}
+
+
 def _resize_attributes(mode, align_corners, antialias):
     if mode in _NEAREST:
         if align_corners is not None or antialias:
@@ -79,7 +87,9 @@ def _resize_attributes(mode, align_corners, antialias):
         }
     if mode not in ("linear", "cubic"):
         modes = ", ".join(["linear", "cubic", *_NEAREST])
-        raise GraphError(f"there is no mode {mode!r}; there is {modes}")
+        here = _MODES_OF_PYTORCH.get(mode)
+        hint = f"; here it is {here}" if here else ""
+        raise GraphError(f"there is no mode {mode!r}; there is {modes}{hint}")
     transformation = "half_pixel" if align_corners is False else "align_corners"
     attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": transformation}
     if not antialias:

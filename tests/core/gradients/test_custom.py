@@ -158,6 +158,12 @@ OUTSIDE: list = []
 def test_what_is_no_function_is_refused():
     with pytest.raises(TypeError, match="vjp is a function of inputs, outputs"):
         pd.custom_gradient(pd.round)
+    with pytest.raises(TypeError, match=r"as a decorator it is @pd\.custom_gradient"):
+
+        @pd.custom_gradient
+        def rounded(x):
+            return pd.round(x)
+
     with pytest.raises(TypeError, match="takes a function, not 3"):
         pd.custom_gradient(3, lambda x, y, dy: dy)
 

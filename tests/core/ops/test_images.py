@@ -174,6 +174,7 @@ def test_gradients_of_grid_sample_are_slopes(mode, padding, rng):
     [
         (lambda x: pd.interpolate(x), "interpolate: takes either sizes or a scale"),
         (lambda x: pd.interpolate(x, 3, scale=2.0), "interpolate: takes either sizes or a scale"),
+        (lambda x: pd.interpolate(x, 3, "bilinear"), "no mode 'bilinear'; .*; here it is linear"),
         (lambda x: pd.interpolate(x, 3, "area"), "there is no mode 'area'; there is linear, cubic"),
         (lambda x: pd.interpolate(x, 3, "nearest", True), "for linear and cubic, not 'nearest'"),
         (lambda x: pd.interpolate(x, 3, antialias=True), "antialias is for align_corners=False"),
