@@ -81,9 +81,8 @@ def group_norm(
     if groups < 1 or shape[0] % groups:
         raise ShapeError(f"{shape[0]} channels do not split into {groups} groups")
     a = _vector(scale, f"{name}.scale", shape, 1.0, dtype_for(x))
-    return ops.group_norm(
-        x, groups, a, _vector(bias, f"{name}.bias", shape, 0.0, dtype_for(x)), epsilon
-    )
+    b = _vector(bias, f"{name}.bias", shape, 0.0, dtype_for(x))
+    return ops.group_norm(x, groups, a, b, epsilon)
 
 
 @op
