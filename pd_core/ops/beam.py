@@ -91,7 +91,8 @@ def beam_search(
     """Search for the most probable sequences of words, with K = `beam_size` beams per sample.
 
     step(words int64 [B K], states) -> (probabilities [B K, V], new states), where states are lists
-    of [B K, ...]; `samples` is B, int64 [1]. A path starts after the word `bos` and ends with `eos`
+    of [B K, ...], the first ones too: `pd.repeat(x, K)` of what is [B, ...]. `samples` is B, int64
+    [1]. A path starts after the word `bos` and ends with `eos`
     or at `max_length` words; scores are not normalised by length. A sample is done when it has K
     ended paths and all of them are at least as good as its open ones.
     """
