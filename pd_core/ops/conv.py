@@ -375,8 +375,8 @@ def explicit_pads(
         raise GraphError(f"pads are numbers, 'same' or 'valid', not {pads!r}")
     if pads == "valid":
         return [0] * 2 * n
-    widths = []
-    for size, k, step, d in zip(x.dims[2:], window, strides, dilations, strict=True):
+    widths, image = [], list[Any](x.dims[2:])
+    for size, k, step, d in zip(image, window, strides, dilations, strict=True):
         if not isinstance(k, int) or (step > 1 and not isinstance(size, int)):
             raise ShapeError(f"pads='same' with strides takes images of known sizes, not {x!r}")
         # from the last pixel to the start of the last window

@@ -173,7 +173,7 @@ def value_like(value: Operand, like: Variable) -> Variable:
     return value if value.dtype == like.dtype else m.cast(value, like.dtype)
 
 
-def drawn(draw: Callable[..., Variable], sizes: TargetShape, like: Variable) -> Variable:
+def drawn(draw: Callable[..., Variable], sizes: Any, like: Variable) -> Variable:
     """Return draws of [*sizes, *the shape of a parameter], of its dtype."""
     sizes = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
     if like.is_static:

@@ -1,5 +1,7 @@
 """Distributions made of others: of vectors with independent elements, and mixtures."""
 
+from typing import Any
+
 import numpy as np
 
 from ...graph.errors import ShapeError
@@ -154,5 +156,5 @@ def _unsqueezed(value, axis):
     """Values with one more axis; arrays stay arrays, which take the dtype of the parameters."""
     if isinstance(value, Variable) and not value.literal:
         return unsqueeze(value, axis)
-    array = value.value if isinstance(value, Variable) else np.asarray(value)
-    return np.expand_dims(array, axis)
+    array: Any = value.value if isinstance(value, Variable) else value
+    return np.expand_dims(np.asarray(array), axis)
