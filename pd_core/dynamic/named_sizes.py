@@ -13,9 +13,8 @@ from ..graph.recording import as_number, named_size
 from ..graph.site import Site
 from ..graph.size_entries import Entries, entries_of, holds_sizes, propagated
 from ..graph.variable import Dim, Inputs, OutputType, Variable, constant, format_dims
+from .seen import earlier_sizes, sizes
 
-# by line, rank and dtype: of each axis its size, None if it differs; and the types by shape
-_sizes: dict[tuple, tuple[list, dict[tuple, dict[str, Any]]]] = {}
 _resolutions: dict[tuple, Sequence[OutputType]] = {}
 _LIMIT = 1 << 14
 _SHAPES = 1 << 8  # of a line
@@ -28,12 +27,13 @@ def leaf_type(site: Site | None, shape: tuple[int, ...], dtype: np.dtype) -> Map
     """
     number = dtype.num
     key = site, number, len(shape)
-    sizes = _sizes.get(key)
-    if sizes is None:
-        if len(_sizes) >= _LIMIT:
-            _sizes.clear()
-        sizes = _sizes[key] = [None, *shape[1:]][: len(shape)], {}
-    constant, known = sizes
+    found = sizes.get(key)
+    if found is None:
+        if len(sizes) >= _LIMIT:
+            sizes.clear()
+        first = earlier_sizes(key, dtype) or [None, *shape[1:]][: len(shape)]
+        found = sizes[key] = first, {}
+    constant, known = found
     attributes = known.get(shape)
     if attributes is None:
         for axis, n in enumerate(shape):

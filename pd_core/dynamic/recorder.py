@@ -27,6 +27,7 @@ from .placeholder import Placeholder
 from .recorded_call import RecordedCall, RecordedVariable
 from .recorded_node import Form, RecordedNode, form, type_key
 from .repeats import find_repeat, note_repeat
+from .seen import changing, earlier_numbers, numbers
 from .state import State, state_of
 from .templates import Template, drawn, find, key_of, known, remember
 from .update import minimize, minimize_again
@@ -36,8 +37,6 @@ _CONSTANTS = 4  # values of a number that are constants; with more at one line i
 _WAITING = 1024  # operators that are recorded while one without gradients waits
 
 
-_values: dict[tuple, dict[tuple, None]] = {}  # by line, and line in the op: constants seen
-_changing: set[Any] = set()  # lines where a number changes
 _forms: dict[tuple | None, Form] = {}  # by operator and types of inputs
 _LIMIT = 1 << 14
 _DOUBLE, _SINGLE = np.dtype(np.float64).num, np.dtype(np.float32)
@@ -133,7 +132,7 @@ class Recorder:
     def call(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
         """Call an op, or add the nodes that it has added for equal arguments."""
         key, variables = key_of(function, args, kwargs)
-        if self.site in _changing:
+        if self.site in changing:
             return function(*args, **kwargs)
         if key is None:
             owned = any(type(a) is Owned for a in (*args, *kwargs.values()))
@@ -154,7 +153,7 @@ class Recorder:
         that of `templates.key_of`.
         """
         site = site or self.line or user_site(2)
-        if location_in_force() is not None or (_changing and site in _changing):
+        if location_in_force() is not None or (changing and site in changing):
             return None
         key: list[Any] = [function, mode()]
         inputs: list[Any] = []
@@ -238,7 +237,7 @@ class Recorder:
         kwargs = {k: _built(a) for k, a in kwargs.items()}
         key, variables = key_of(function, args, kwargs)
         template = None
-        if key is not None and self.site not in _changing:
+        if key is not None and self.site not in changing:
             inputs = [v if v.initial is None else self.state.read(v) for v in variables]
             template = remember(key, inputs, added, result, named)
         if template is not None:
@@ -283,7 +282,7 @@ class Recorder:
         if type(x) is np.ndarray:
             x = self._array(x, site)
         found = find_repeat(layer, x)
-        if found is None or (_changing and site in _changing):
+        if found is None or (changing and site in changing):
             return None
         template, wiring = found
         prefix = layer.__dict__["_prefix"]
@@ -358,13 +357,15 @@ class Recorder:
         """Return a constant, or a leaf where a recorded line changes it from call to call."""
         frame = sys._getframe(3)  # of the op, which may take several
         key = self.site or user_site(), frame.f_code, frame.f_lineno
-        values = _values.setdefault(key, {})
+        values = numbers.get(key)
+        if values is None:
+            values = numbers[key] = earlier_numbers(key)
         if x.content in values:
             return x
         if len(values) < _CONSTANTS:
             values[x.content] = None
             return x
-        _changing.add(key[0])
+        changing.add(key[0])
         return Variable.of(x.dims, x.dtype, "number", eager_value=x.value, literal=True)
 
     # ---- sizes

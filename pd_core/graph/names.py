@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from threading import RLock
 from typing import Any, Protocol, TypeVar
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 from .errors import GraphError, NameConflict
 from .site import Site, site_text
@@ -125,6 +125,23 @@ def _mark_dead(dead: deque, name: str, entry: ref) -> None:
     dead.append((name, entry))
 
 
+class Numbered:
+    """Which of its kind a thing is that gets an automatic name when that is first needed: 0, 1, …
+
+    Things of a program are made in the same order in each of its runs; which of them needs its
+    name first may differ in a training that is resumed. `name` is None until it is needed.
+    """
+
+    __slots__ = ("__weakref__", "kind", "name", "number")
+
+    def __init__(self, kind: str, number: int) -> None:
+        self.kind, self.number = kind, number
+        self.name: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return numbered, (self.kind,)  # a copy is another thing
+
+
 class Names:
     """One set of names: variables by full name, and the counters of automatic names."""
 
@@ -135,6 +152,11 @@ class Names:
         self.sizes: dict[str, str] = {}  # names in an imported file of sizes without their own
         # whether variables that are made later are trainable, by name, as in a training before
         self.flags: dict[str, bool] = {}
+        self.made: dict[str, Iterator[int]] = {}  # counters of Numbered things, by their kind
+        self.numbered: WeakValueDictionary[tuple[str, int], Numbered] = WeakValueDictionary()
+        # of things that have not needed their names yet: those of a training before
+        self.earlier: dict[str, tuple[str, int]] = {}
+        self.given: set[str] = set()  # of these, which counters do not know
         self.equal_sizes: dict[str, str] = {}  # sizes that share one name in an imported file
         self.lock = RLock()
 
@@ -145,8 +167,48 @@ class Names:
         """
         key = (current_namespace() if path is None else path) + prefix
         number = _next(self.counters, key)
+        while (self.earlier or self.given) and self._is_anothers(f"{key}{number}"):
+            number = _next(self.counters, key)
         on_failure(self._back, key, number)
         return f"{key}{number}"
+
+    def next_of(self, thing: Numbered, prefix: str, path: str | None = None) -> str:
+        """Return the name of a thing: what it had in a training before, else the next automatic."""
+        name = self.name_before(thing)
+        key = (current_namespace() if path is None else path) + prefix
+        if name is None or not name.startswith(key):
+            name = self.next(prefix, path)
+        else:
+            place = self.earlier.pop(name)
+            self.given.add(name)
+            on_failure(self.earlier.update, {name: place})
+            on_failure(self.given.discard, name)
+        on_failure(setattr, thing, "name", thing.name)
+        thing.name = name
+        return name
+
+    def name_before(self, thing: Numbered) -> str | None:
+        """Return the name that a thing had in a training before, if it has not needed it yet."""
+        place = (thing.kind, thing.number)
+        if not self.earlier or self.numbered.get(place) is not thing:
+            return None
+        return next((name for name, p in self.earlier.items() if p == place), None)
+
+    def numbers(self) -> dict[str, tuple[str, int]]:
+        """Return {name: which of its kind has it} of things that are there, or may come yet."""
+        things = [t for t in list(self.numbered.values()) if t.name is not None]
+        return {**self.earlier, **{str(t.name): (t.kind, t.number) for t in things}}
+
+    def _is_anothers(self, name: str) -> bool:
+        """Whether a thing has a name, or is to have it, of a training before."""
+        place = self.earlier.get(name)
+        if place is None:
+            return name in self.given
+        thing = self.numbered.get(place)
+        if thing is None or thing.name is not None:
+            del self.earlier[name]
+            return False
+        return True
 
     def next_of_node(self, prefix: str, path: str) -> str:
         """Return the next automatic name of what a node computes: `relu_0`, `relu_1`, …"""
@@ -160,6 +222,14 @@ class Names:
             return
         after = next(counter)
         self.counters[key] = count(number if after == number + 1 else after)
+
+
+def numbered(kind: str) -> Numbered:
+    """Return which of its kind a thing is that is made now."""
+    scope = names()
+    thing = Numbered(kind, _next(scope.made, kind))
+    scope.numbered[kind, thing.number] = thing
+    return thing
 
 
 def _next(counters: dict[str, Iterator[int]], key: str) -> int:
@@ -202,6 +272,10 @@ def clear_names() -> None:
         current.node_counters.clear()
         current.sizes.clear()
         current.equal_sizes.clear()
+        current.made.clear()
+        current.numbered.clear()
+        current.earlier.clear()
+        current.given.clear()
 
 
 def remember_sizes(

@@ -9,7 +9,7 @@ import numpy as np
 from .. import ops
 from ..graph.errors import GraphError, NameConflict, ShapeError
 from ..graph.initializers import Value, initializer, initializers
-from ..graph.names import LAYER_HINT, current_namespace, names
+from ..graph.names import LAYER_HINT, Numbered, current_namespace, names
 from ..graph.namespace import get_variable
 from ..graph.owned import Owned
 from ..graph.variable import Variable
@@ -163,10 +163,19 @@ def layer_name(prefix: str, W: Bias = None) -> str:
     return free_name(prefix).rpartition("/")[2]
 
 
-def free_name(prefix: str, namespace: str | None = None) -> str:
-    """Return the next automatic full name below which there is no variable."""
+def free_name(prefix: str, namespace: str | None = None, thing: Numbered | None = None) -> str:
+    """Return the next automatic full name below which there is no variable.
+
+    `thing` is what gets it; it may have had one in a training that is resumed.
+    """
     registry = names()
-    name = registry.next(prefix, namespace)
+
+    def following():
+        if thing is None:
+            return registry.next(prefix, namespace)
+        return registry.next_of(thing, prefix, namespace)
+
+    name = following()
     while registry.variables.has_layer(name):
-        name = registry.next(prefix, namespace)
+        name = following()
     return name

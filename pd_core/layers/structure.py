@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike
 from ..graph.errors import DTypeError, GraphError, NameConflict, ShapeError
 from ..graph.initializers import Value
 from ..graph.misfits import Misfits
-from ..graph.names import close_prefix, current_namespace, names, open_prefix, open_prefixes
+from ..graph.names import (
+    Numbered,
+    close_prefix,
+    current_namespace,
+    names,
+    numbered,
+    open_prefix,
+    open_prefixes,
+)
 from ..graph.variable import Variable
 from ..graph.whole import on_failure
 from ..run.session import default_session
@@ -35,7 +43,8 @@ def _callers():
     return [layer for layer in layers if layer is not None]
 
 
-_OF_ITS_PLACE = ("_parent", "_names", "_prefix", "_repeats")  # attributes that are not pickled
+# attributes that are not pickled
+_OF_ITS_PLACE = ("_parent", "_names", "_numbered", "_prefix", "_repeats")
 _PLACE = "(place)"  # what is pickled instead: the outermost layer, its name, the layers below
 
 
@@ -63,6 +72,9 @@ class Structure(Part):
         self._attribute = ""  # of the parent
         self._prefix: str | None = None  # the full name and a slash, once it is needed
         self._frozen = False
+        self._numbered: Numbered | None = None  # unless its name is given
+        if name is None:
+            self._numbered = numbered(_snake_case(type(self).__name__))
         # what calls inside `pd.guard()` add, by the type of their input; False after a change
         self._repeats: dict[tuple, Any] | bool = False
 
@@ -203,7 +215,10 @@ class Structure(Part):
         elif self._given_name is not None:
             name = self._namespace + self._given_name.strip("/")
         else:
-            name = free_name(_snake_case(type(self).__name__) + "_", self._namespace)
+            kind = _snake_case(type(self).__name__)
+            if self._numbered is None:
+                vars(self)["_numbered"] = numbered(kind)
+            name = free_name(f"{kind}_", self._namespace, self._numbered)
         on_failure(vars(self).update, {"_prefix": None})
         return self._set_prefix(name)
 
@@ -425,7 +440,7 @@ class Structure(Part):
         own = vars(self)
         own.setdefault("_parent", None)  # the layer around it may have set it
         own.update({key: restored(value) for key, value in state.items() if key != _PLACE})
-        own.update(_names={}, _prefix=None, _repeats=False)
+        own.update(_names={}, _numbered=None, _prefix=None, _repeats=False)
         is_named = root is not None and name is not None
         if is_named:
             self._set_prefix(root.renamed(name))

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import ops
 from ..graph.errors import GraphError
-from ..graph.names import names
+from ..graph.names import names, numbered
 from ..graph.recording import not_recording
 from ..graph.shown import with_settings
 from ..graph.update import Assignment, Update
@@ -61,6 +61,7 @@ class MovingAverage(Built):
         self.averages: dict[Variable, Variable] = {}
         self.weight: Variable | None = None
         self._recording: Update | None = None
+        self._numbered = numbered("average")
 
     def __repr__(self) -> str:
         return with_settings(self)
@@ -94,9 +95,7 @@ class MovingAverage(Built):
                 extends.
         """
         given = dict.fromkeys(parameters)
-        if self._recording is None and self.weight is None:
-            with not_recording():
-                self._recording = Update(self._assignments({w: w for w in given}))
+        create_averages(self, given)
         if self._recording is None or given.keys() != self.averages.keys():
             listed = ", ".join(w.name for w in self.averages)
             how = "follows a step" if self._recording is None else "was recorded before"
@@ -106,7 +105,7 @@ class MovingAverage(Built):
     @whole
     def _assignments(self, new: Mapping[Variable, Variable]) -> list[Assignment]:
         """Create the averages; return the assignments of a step to these {parameter: value}."""
-        name = names().next("average_", "")
+        name = names().next_of(self._numbered, "average_", "")
         decay: Any = self.decay
         added = []
         if self.warmup or decay is None:
@@ -153,6 +152,16 @@ class MovingAverage(Built):
             yield
         finally:
             session.load_values(values)
+
+
+def create_averages(average: MovingAverage, parameters: Iterable[Variable]) -> None:
+    """Create the averages that `record` updates, unless there are any.
+
+    Those of a training that is resumed are there then, also before the first step.
+    """
+    if average._recording is None and average.weight is None:
+        with not_recording():
+            average._recording = Update(average._assignments({w: w for w in parameters}))
 
 
 def _averaged(average, value, decay):

@@ -15,6 +15,7 @@ from .. import ops
 from ..graph.argument_kinds import arguments_of_class, as_python
 from ..graph.errors import GraphError
 from ..graph.misfits import Misfits
+from ..graph.names import numbered
 from ..graph.node import ancestors
 from ..graph.other_words import OPTIMIZER, Signature, check_arguments, place
 from ..graph.recording import recorder
@@ -159,7 +160,9 @@ class Optimizer:
         def __new__(cls, *args, **kwargs):
             check_arguments(cls, kwargs)
             as_python(arguments_of_class(cls), (cls, *args), kwargs)
-            return object.__new__(cls)
+            made = object.__new__(cls)
+            vars(made)["_numbered"] = numbered(cls.__name__.lower())
+            return made
 
     def __repr__(self) -> str:
         return with_settings(self, always=("learning_rate",))

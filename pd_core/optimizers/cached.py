@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 from ..graph.attached import Attached
 from ..graph.errors import GraphError
 from ..graph.misfits import listed
+from ..graph.names import names, numbered
 from ..graph.update import Update
 from ..graph.variable import Dims, Variable
 from ..graph.whole import on_failure
@@ -25,7 +26,7 @@ class CachedTracing(Tracing):
     """
 
     def __init__(self, optimizer: TraceableOptimizer, session: Session):
-        super().__init__(optimizer, getattr(optimizer, "name", None))
+        super().__init__(optimizer, getattr(optimizer, "name", None) or _name_of(optimizer))
         self._session = ref(session)
         self.slots: WeakKeyDictionary[Variable, dict[str, Variable]] = WeakKeyDictionary()
         self.scalars: dict[str, Variable] = {}
@@ -108,6 +109,22 @@ class CachedTracing(Tracing):
             ) from None
         self._settings = dict(own), key
         return key
+
+
+def _name_of(optimizer):
+    """The automatic name of an optimizer, which does not depend on which one steps first."""
+    kind = type(optimizer).__name__.lower()
+    thing = vars(optimizer).get("_numbered")
+    if thing is None:  # of a copy
+        thing = vars(optimizer)["_numbered"] = numbered(kind)
+    return names().next_of(thing, f"{kind}_", "")
+
+
+def name_before(optimizer: Any) -> str | None:
+    """Return the name of an optimizer in a training that is resumed, None if it had no steps."""
+    thing = vars(optimizer).get("_numbered")
+    given: str | None = getattr(optimizer, "name", None)
+    return given or (None if thing is None else names().name_before(thing))
 
 
 def state_name(w: Variable | None, name: str) -> str:

@@ -17,12 +17,20 @@ from ..graph.pickled import PickledName, check_picklable, pickled_name
 from ..graph.update import Update
 from ..graph.variable import Dims, Variable, describe
 from ..run.session import Session, default_session
-from .cached import CachedTracing, cached_tracing, check_waiting, state_name, steps_of
+from .cached import (
+    CachedTracing,
+    cached_tracing,
+    check_waiting,
+    name_before,
+    state_name,
+    steps_of,
+)
 from .groups import Group
 from .row_sparse import Gradient
 from .settings import Use
 from .tracing import TraceableOptimizer, Tracing
 
+_NOT_COPIED = ("_settings", "_inherited", "_numbered")  # attributes of each optimizer alone
 _SETTINGS = "settings/"  # the beginning of the names of numbers among the values of a state
 Variables = dict[tuple[Variable | None, str], Variable]  # by parameter, None for a scalar, and name
 
@@ -132,7 +140,18 @@ def state_of(optimizer: Any, session: Session) -> dict[str, np.ndarray]:
     cached = session.optimizers.get(optimizer)
     waiting = {} if cached is None else {k: np.array(value) for k, value in cached.waiting.items()}
     numbers = optimizer.settings.numbers_set(optimizer)
-    return {**values, **waiting, **{_SETTINGS + k: np.array(n) for k, n in numbers.items()}}
+    state = {**_restored(optimizer, session, cached), **values, **waiting}
+    return {**state, **{_SETTINGS + k: np.array(n) for k, n in numbers.items()}}
+
+
+def _restored(optimizer, session, cached):
+    """What a resumed training has restored of an optimizer whose steps have not needed it yet."""
+    waiting = session.store.waiting
+    prefix = cached.name if cached is not None else name_before(optimizer)
+    if not waiting or prefix is None:
+        return {}
+    named = [(name.removeprefix(f"{prefix}/"), name) for name in waiting]
+    return {key: waiting[name].copy() for key, name in named if key != name}
 
 
 def load(
@@ -234,7 +253,7 @@ def pickled(optimizer: Any) -> dict[str, Any]:
     Parameters are in it by their names. TypeError for a setting that cannot be pickled.
     """
     who = type(optimizer).__name__
-    own = {k: v for k, v in vars(optimizer).items() if k not in ("_settings", "_inherited")}
+    own = {k: v for k, v in vars(optimizer).items() if k not in _NOT_COPIED}
     for name, value in own.items():
         check_picklable(f"{who}: {name}", value)
     groups = [_pickled_group(who, group) for group in optimizer.groups]
@@ -266,7 +285,7 @@ def copied(optimizer: Any, memo: dict[int, Any], deep: bool) -> Any:
     cached = session.optimizers.get(optimizer)
     values |= {} if cached is None else cached.waiting
     for name, value in vars(optimizer).items():
-        if name not in ("_settings", "_inherited"):
+        if name not in _NOT_COPIED:
             is_own = deep and name != "_groups" and not isinstance(value, Variable)
             vars(twin)[name] = deepcopy(value, memo) if is_own else value
     vars(twin)["_inherited"] = Inherited(values, memo)

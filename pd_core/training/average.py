@@ -5,8 +5,9 @@ from typing import Any
 
 from ..graph.errors import GraphError
 from ..graph.variable import Variable
-from ..optimizers.averaging import MovingAverage
-from .item import Following, RunnerItem
+from ..optimizers.averaging import MovingAverage, create_averages
+from .context import RunnerContext
+from .item import Following, Initialize, RunnerItem
 
 
 class Average(RunnerItem):
@@ -20,10 +21,24 @@ class Average(RunnerItem):
         self.average = average
         self.parameters = None if parameters is None else list(parameters)
 
+    def initialize(self, context: RunnerContext, following: Initialize) -> None:
+        super().initialize(context, following)
+        parameters = self._parameters()
+        if parameters:  # a training that is resumed at its end takes no step that would make them
+            create_averages(self.average, parameters)
+
     def on_batch_end(self, following: Following) -> Any:
-        context = self.context
-        parameters = self.parameters or list(context.parameters.values())
+        parameters = self._parameters()
         if not parameters:
             raise GraphError("Average: no item trains parameters\n  hint: Average(..., parameters)")
-        self.average.record(parameters, context.session)
+        self.average.record(parameters, self.context.session)
         return following()
+
+    def finalize(self, following: Following) -> None:
+        following()
+        parameters = self._parameters()
+        if parameters:  # of a module that was built in the meantime
+            create_averages(self.average, parameters)
+
+    def _parameters(self):
+        return self.parameters or list(self.context.parameters.values())

@@ -38,6 +38,24 @@ def reader_of(data: Reader) -> Callable[[], Iterable[Any]]:
     return data.__iter__
 
 
+def tested_batches(reader: Reader) -> Iterator[Any]:
+    """Yield the batches of a pass that is no part of a training, such as a test.
+
+    A reader with a state, which may be that of the training too, is then as it was before: each
+    test has the same samples in the same order, whichever tests there were.
+    """
+    read: Any = reader_of(reader)
+    if isinstance(read, ArrayReader):
+        yield from ArrayIterator(read, read.passes)
+        return
+    state = read.state() if hasattr(read, "state") and hasattr(read, "restore") else None
+    try:
+        yield from read()
+    finally:
+        if state is not None:
+            read.restore(state)
+
+
 def close(iterator: Any) -> None:
     """Close an iterator, if it has a method close()."""
     method = getattr(iterator, "close", None)

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -143,11 +143,12 @@ def item_names(items: Sequence[RunnerItem]) -> list[str]:
 def write_checkpoint(
     path: str | os.PathLike,
     checkpoint: Checkpoint,
-    add: Callable[[Path], None] | None = None,
+    add: Callable[[Path], dict[str, Any]] | None = None,
 ) -> None:
     """Write a checkpoint, whole or not at all; an older one of this name is replaced.
 
-    `add(folder)` writes what else belongs to it. FileExistsError if something else has the name.
+    `add(folder)` writes what else belongs to it, and returns the `sums` of these files.
+    FileExistsError if something else has the name.
     """
     path = Path(path)
     if path.exists() and not is_checkpoint(path):
@@ -166,12 +167,22 @@ def write_checkpoint(
         "parts": parts,
         "files": {_TENSORS: {"bytes": len(data), "sha256": _sum(data)}},
     }
-    content["sha256"] = _sum(_canonical(content))
     with atomic_folder(path) as folder:
         (folder / _TENSORS).write_bytes(data)
-        (folder / _STATE).write_text(json.dumps(content, indent=1), encoding="utf-8")
         if add is not None:
-            add(folder)
+            content["files"] = {**content["files"], **add(folder)}
+        content["sha256"] = _sum(_canonical(content))
+        (folder / _STATE).write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def sums(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
+    """Return {name in a checkpoint: its size and SHA-256 sum} of files in its folder."""
+    found = {}
+    for file in files:
+        with open(file, "rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            found[file.relative_to(folder).as_posix()] = {"bytes": opened.tell(), "sha256": digest}
+    return found
 
 
 def is_checkpoint(path: str | os.PathLike) -> bool:
@@ -179,10 +190,16 @@ def is_checkpoint(path: str | os.PathLike) -> bool:
     return any((Path(path) / name).is_file() for name in (_STATE, _TENSORS))
 
 
-def read_checkpoint(path: str | os.PathLike) -> Checkpoint:
-    """Return the content of a checkpoint; DamagedFile tells what is wrong with it."""
+def read_checkpoint(path: str | os.PathLike, of_others: bool = True) -> Checkpoint:
+    """Return the content of a checkpoint; DamagedFile tells what is wrong with it.
+
+    `of_others` says whether rows of tables, and other files of the ranks that have written it, are
+    checked too; they are not in the result.
+    """
     content = _read_state(Path(path) / _STATE)
     tensors = _read_tensors(Path(path) / _TENSORS, content)
+    if of_others:
+        _check_others(Path(path), content)
     reader = TreeReader(str(Path(path) / _STATE), tensors)
     try:
         parts = {str(name): reader.decoded(tree) for name, tree in content["parts"].items()}
@@ -235,6 +252,25 @@ def _read_tensors(file, content):
             f"{file.parent / _STATE} does not describe {file.name}: {error}"
         ) from None
     return read_tensors(file)[0]
+
+
+def _check_others(folder, content):
+    """Check the files that ranks have added."""
+    own = folder.resolve()
+    for name, said in content["files"].items():
+        file = (own / name).resolve()
+        if name == _TENSORS:
+            continue
+        if not file.is_relative_to(own):
+            raise DamagedFile(f"{folder / _STATE} has a file {name!r}, which is none of its own")
+        if not file.is_file():
+            raise DamagedFile(f"{folder} lacks {name}")
+        try:
+            (found,) = sums(own, [file]).values()
+        except OSError as error:
+            raise DamagedFile(f"{file} cannot be read: {error}") from None
+        if found != said:
+            raise DamagedFile(f"{file} was altered: it has another size or SHA-256 sum")
 
 
 def _canonical(content):

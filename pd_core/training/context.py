@@ -45,7 +45,10 @@ def _converted(name, value, kind):
 
 
 class Numbers(dict[str, float]):
-    """Numbers by name, converted to float; TypeError for anything else."""
+    """Numbers by name, converted to float; TypeError for anything else.
+
+    Copies and pickles of it are plain dicts.
+    """
 
     def __init__(self, name: str, values: Mapping[str, float]):
         self.name = name
@@ -57,6 +60,9 @@ class Numbers(dict[str, float]):
         if not isinstance(key, str):
             raise TypeError(f"context.{self.name} has names, not {key!r}")
         super().__setitem__(key, _converted(f"{self.name}[{key!r}]", value, float))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
 
     def update(self, *others: Any, **values: float) -> None:
         """Set several numbers, as a dict does."""

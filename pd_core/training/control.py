@@ -155,7 +155,7 @@ class Best(Monitor):
         """
         who, forward = type(self).__name__, self.context.forward
         found: dict[str, Variable] = {} if forward is None else forward.variables()
-        if not found and not may_be_unbuilt:
+        if not found and not may_be_unbuilt and not self._unbuilt():
             raise GraphError(
                 f"{who}: no item trains parameters that are known\n"
                 "  hint: TrainStep(function, parameters={name: variable})"
@@ -167,6 +167,19 @@ class Best(Monitor):
                     "  hint: SaveEvery writes them"
                 )
         return found
+
+    def kept_values(self) -> dict[str, np.ndarray]:
+        """Return the values of what is `kept` by name."""
+        session, found = self.context.session, self.kept()
+        if found:
+            return {name: session.get(v) for name, v in found.items()}
+        waiting = session.state()["values"]
+        return {name: waiting[name] for name in self._unbuilt() if name in waiting}
+
+    def _unbuilt(self):
+        """The names of what a resumed training trains, and has not built again."""
+        forward = self.context.forward
+        return () if forward is None else forward.unbuilt
 
     def check_kept(self) -> None:
         """Raise the errors of `kept`."""
@@ -281,8 +294,7 @@ class StopEarly(Watch):
     def improve(self) -> None:
         super().improve()
         if self.restore_best:
-            session = self.context.session
-            self._values = {name: session.val(v) for name, v in self.kept().items()}
+            self._values = self.kept_values()
 
     def act(self) -> None:
         self.context.stop()
@@ -359,8 +371,7 @@ class SaveBest(Best):
 
     def write(self) -> None:
         """Write the file."""
-        session = self.context.session
-        write_tensors(self.path, {name: session.get(v) for name, v in self.kept().items()}, {})
+        write_tensors(self.path, self.kept_values(), {})
 
 
 class ReduceRate(Watch):

@@ -10,6 +10,7 @@ from ..run.states import by_name, entries, flag, integer, maybe, number
 from .by_hand import SetByHand
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
+from .program_state import ProgramState
 
 
 class Device(RunnerItem):
@@ -18,7 +19,8 @@ class Device(RunnerItem):
     `device` is a Session, or a device to which the default session moves, see `pd.use_device`. A
     checkpoint has all values of the session, its seed and its random draws, and what was set by
     hand since the first step: which parameters are trainable, and numbers of optimizers such as the
-    learning rate; unless the step saves what it needs of these itself.
+    learning rate; unless the step saves what it needs of these itself. Of a program that takes
+    steps inside `pd.guard()` it has what these depend on besides, see ProgramState.
     """
 
     def __init__(self, device: str | Session | None = None):
@@ -31,7 +33,7 @@ class Device(RunnerItem):
                 use_device(self.device)
             session = self.device if isinstance(self.device, Session) else default_session()
             context.session = stack.enter_context(session)
-            self._by_hand = SetByHand(session)
+            self._by_hand, self._program = SetByHand(session), ProgramState()
             stack.callback(self._by_hand.close)
             self._is_noted = False
             super().initialize(context, following)
@@ -44,9 +46,8 @@ class Device(RunnerItem):
     def state(self) -> dict[str, Any] | None:
         if getattr(self.context.forward, "saves_values", False):
             return None
-        by_hand = self._by_hand.state()
-        state = self.context.session.state()
-        return {**state, "by_hand": by_hand} if by_hand else state
+        more = {"by_hand": self._by_hand.state(), "program": self._program.state()}
+        return {**self.context.session.state(), **{k: v for k, v in more.items() if v}}
 
     def on_batch_begin(self, following: Following) -> Any:
         result = following()
@@ -56,9 +57,10 @@ class Device(RunnerItem):
         return result
 
     def check(self, state: dict[str, Any]) -> None:
-        own, by_hand = _parted(state)
+        own, by_hand, program = _parted(state)
         self.context.session.store.restorable(own)
         self._by_hand.check(by_hand)
+        self._program.check(program)
         known = {*state["values"], *state.get("tables", ())}
         lacking = [name for name in self.context.parameters if name not in known]
         if lacking:
@@ -67,25 +69,33 @@ class Device(RunnerItem):
             )
 
     def restore(self, state: dict[str, Any]) -> None:
-        own, by_hand = _parted(state)
+        own, by_hand, program = _parted(state)
+        self._program.restore(program)
         self.context.session.restore(own)
         self._by_hand.restore(by_hand)
 
     def undoing(self) -> Callable[[], Any]:
-        return self._by_hand.undoing()  # the session goes back by itself
+        by_hand, program = self._by_hand.undoing(), self._program.undoing()
+
+        def undo():  # the session goes back by itself
+            by_hand()
+            program()
+
+        return undo
 
 
 def _parted(state):
-    """The state of a session, and what was set by hand."""
+    """The state of a session, what was set by hand, and what is known of the program."""
     own = dict(state)
-    return own, own.pop("by_hand", {})
+    return own, own.pop("by_hand", {}), own.pop("program", {})
 
 
 class Counter(RunnerItem):
     """The counts of the context: passes, batches, samples.
 
     Inside of it, `on_batch_end` and `on_pass_end` see counts that include the batch. A checkpoint
-    has the counts, whether the training was stopped, and the results of the last test.
+    has the counts, whether the training was stopped, and the numbers of the last batch, the last
+    pass and the last test.
     """
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
@@ -124,13 +134,13 @@ class Counter(RunnerItem):
     def state(self) -> dict[str, Any]:
         counts = {name: getattr(self.context, name) for name in _COUNTS}
         counts["batch_id"] = self._finished  # a reader that saves is asked for the next one
-        return {**counts, "test_metrics": self.context.test_metrics}
+        return {**counts, **{name: getattr(self.context, name) for name in _NUMBERS}}
 
     def check(self, state: dict[str, Any]) -> None:
-        entries("Counter", state, _KINDS)
+        entries("Counter", state, _KINDS, _LATER)
 
     def restore(self, state: dict[str, Any]) -> None:
-        counts = entries("Counter", state, _KINDS)
+        counts = entries("Counter", state, _KINDS, _LATER)
         # in place: a new dict is a new test to logs
         self.context.test_metrics.clear()
         self.context.test_metrics.update(counts.pop("test_metrics"))
@@ -146,4 +156,8 @@ _COUNTS = {
     "pass_batches": maybe(integer),
     **dict.fromkeys(("is_in_pass", "is_pass_over", "is_stopped"), flag),
 }
-_KINDS = {**_COUNTS, "test_metrics": by_name(number)}
+# what a callback may read before the next batch, pass or test has other numbers
+_LATER = {"cost": number, "batch_size": integer}  # older checkpoints have none of these
+_LATER |= dict.fromkeys(("metrics", "pass_metrics"), by_name(number))
+_NUMBERS = {**_LATER, "test_metrics": by_name(number)}
+_KINDS = {**_COUNTS, **_NUMBERS}

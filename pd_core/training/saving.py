@@ -231,7 +231,7 @@ class Resume(RunnerItem):
         path = on_first(ranks, find)
         if path is None or found is not None:
             return found
-        return path, read_checkpoint(path)
+        return path, read_checkpoint(path, of_others=False)
 
     def _checkpoint(self) -> tuple[Path, Checkpoint] | None:
         if is_checkpoint(self.path):

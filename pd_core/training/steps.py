@@ -17,7 +17,7 @@ from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
 from ..run.parameters import stored_variables
 from ..run.states import Kind, by_name, each, entries, integer, number, text
-from .batches import batch_size_of, reader_of
+from .batches import batch_size_of, tested_batches
 from .context import RunnerContext
 from .evaluate import means_of, tested
 from .item import Following, Initialize, RunnerItem
@@ -57,6 +57,8 @@ class Step(RunnerItem):
     takes_empty = False
     # whether its state has the values of the session
     saves_values = False
+    # names of parameters and statistics that are built with the next batch of a resumed training
+    unbuilt: Sequence[str] = ()
     # of Evaluate, which attach themselves; None for a step that gives them no arrays
     evaluators: Any = None
 
@@ -113,7 +115,7 @@ class Step(RunnerItem):
 
     def test_batches(self, reader: Any) -> Iterable[Any]:
         """Return the batches of a test."""
-        return reader_of(reader)()
+        return tested_batches(reader)
 
     def test_batch(self, batch: Any) -> tuple[Mapping[str, float], Sequence[Any]]:
         """Return the numbers of a batch of a test, and arrays for each evaluator."""
@@ -148,9 +150,10 @@ class Step(RunnerItem):
 
     # of the state, for `entries`
     kinds: Mapping[str, Kind] = {"sums": by_name(number), "samples": integer}
+    optional: Sequence[str] = ()  # those that older checkpoints lack
 
     def check(self, state: Mapping[str, Any]) -> None:
-        found = entries(type(self).__name__, state, self.kinds)
+        found = entries(type(self).__name__, state, self.kinds, self.optional)
         if found["samples"] and "cost" not in found["sums"]:
             names = ", ".join(found["sums"]) or "none"
             raise GraphError(
@@ -159,7 +162,7 @@ class Step(RunnerItem):
             )
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        found = entries(type(self).__name__, state, self.kinds)
+        found = entries(type(self).__name__, state, self.kinds, self.optional)
         self._sums, self._samples = found["sums"], found["samples"]
 
     # ---- names of 0.2.0, for one more release

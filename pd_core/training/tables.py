@@ -14,7 +14,7 @@ from ..graph.errors import DamagedFile, GraphError
 from ..graph.namespace import persistent_variables
 from ..run.session import default_session
 from ..storage.tensors import read_tensors, write_tensors
-from .checkpoint import Checkpoint, write_checkpoint
+from .checkpoint import Checkpoint, sums, write_checkpoint
 from .ranks import Ranks, on_first
 
 _TABLES = "tables"  # the folder with a folder for each
@@ -42,11 +42,11 @@ def save_checkpoint(
         return
     is_known = False
 
-    def add(folder: Path) -> None:
+    def add(folder: Path) -> dict[str, Any]:
         nonlocal is_known
         is_known = True
         ranks.gather(folder.name)
-        _save(tables, folder, ranks)
+        return _save(tables, folder, ranks)
 
     try:
         write_checkpoint(path, checkpoint, add)
@@ -82,20 +82,26 @@ def _sharded() -> list[Any]:
     return [tables[name] for name in sorted(tables)]
 
 
-def _save(tables: list[Any], folder: Path, ranks: Ranks) -> None:
+def _save(tables: list[Any], folder: Path, ranks: Ranks) -> dict[str, Any]:
+    """Write the part of this rank; return the sums of the files of all ranks."""
     for number, table in enumerate(tables):
         table.save(folder / _TABLES / str(number))
-    if not _compresses():
-        return
-    failure = ""
+    own, failure = f"rank-{ranks.rank}-of-{ranks.size}", ""
+    written: dict[str, Any] = {}
     try:
-        (folder / _ERRORS).mkdir(parents=True, exist_ok=True)
-        write_tensors(folder / _ERRORS / f"rank-{ranks.rank}-of-{ranks.size}", state(), {})
+        if _compresses():
+            (folder / _ERRORS).mkdir(parents=True, exist_ok=True)
+            write_tensors(folder / _ERRORS / own, state(), {})
+        patterns = [f"{_TABLES}/*/{own}/*", f"{_ERRORS}/{own}"]
+        patterns += [f"{_TABLES}/*/*.json"] if ranks.is_first else []
+        written = sums(folder, [f for pattern in patterns for f in sorted(folder.glob(pattern))])
     except OSError as error:
         failure = f"rank {ranks.rank}: {error}"
-    failures = [text for text in ranks.gather(failure) if text]
+    parts = ranks.gather((failure, written))
+    failures = [text for text, _ in parts if text]
     if failures:
         raise OSError(f"{folder}: {'; '.join(failures)}")
+    return {name: each for _, found in parts for name, each in found.items()}
 
 
 def _compresses() -> bool:

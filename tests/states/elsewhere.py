@@ -15,6 +15,9 @@ _OF_MODULES = {
         "pd_core.training.fit.history": "Recorder",
         "pd_core.training.fit.kept_update": "KeptUpdate",
     },
+    "tests/core/training/test_resume_order.py": {
+        "pd_core.training.program_state": "ProgramState",
+    },
     "tests/core/training/test_set_by_hand.py": {
         "pd_core.training.by_hand": "SetByHand",
     },

@@ -141,10 +141,12 @@ ITEMS: dict[str, Row] = {
     ],
 }
 # Values of a session, which are made anew; what older checkpoints lack; what may be None; of the
-# watched number and the first sample, that they are others; what a warning says; best values.
+# watched number and the first sample, that they are others; what a warning says; best values; what
+# is known of a program, without which results differ by rounding; numbers that callbacks may read.
 _OPTIONAL = re.compile(
     r"Device/(values|draws)/.* is (deleted|renamed)|(settings|watched|data|read) is deleted"
     r"|(pass_batches|rate_factor|read|length|batches|random|numpy) is None"
+    r"|Device/program|(cost|batch_size|metrics|pass_metrics) is deleted|Counter/(pass_)?metrics"
     r"|(first|watched) is text|position/items is|read_again|StopEarly/values is (deleted|None)"
 )
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...graph.errors import ShapeError
-from ..batches import ArrayReader, close, reader_of
+from ..batches import ArrayReader, close, reader_of, tested_batches
 from ..generators import generators_state, set_generators
 from .arrays import checked, columns, is_array
 
@@ -55,8 +55,8 @@ class Source:
         return slice(self.inputs.stop, sum(name != "weight" for name in self._read))
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield the batches of a pass."""
-        return map(self.batch, self.reader())
+        """Yield the batches of a pass of an evaluation; the reader is then as it was before."""
+        return map(self.batch, tested_batches(self.reader))
 
     def first(self) -> Batch:
         """Return the first batch; ValueError if there is none.

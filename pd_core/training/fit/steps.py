@@ -9,14 +9,16 @@ from ...graph.errors import GraphError, NotComputed, ShapeError
 from ...graph.nested import variables_in
 from ...graph.variable import Variable, as_dim, fresh_dim
 from ...layers.layer import Layer
-from ...run.states import each, integer, maybe
+from ...run.session import default_session
+from ...run.states import each, integer, maybe, text
 from .. import Data, ForwardBackward, RunnerContext
-from ..item import Initialize
+from ..item import Following, Initialize
 from ..steps import Step
 from .criterion import Criterion
 from .data import Batch, Source, source_of
 from .evaluation import evaluated
 from .kept_update import KeptUpdate
+from .modes import modes_kept
 
 Shape = tuple[int | None, ...]
 
@@ -167,6 +169,7 @@ class ModuleStep(Step):
     def __init__(self, module: Layer, criterion: Criterion, source: Source):
         self.module, self.criterion, self.source = module, criterion, source
         self.evaluate = criterion.evaluate()
+        self.unbuilt: list[str] = []
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         self.evaluators = []
@@ -179,6 +182,7 @@ class ModuleStep(Step):
         if "weight" in self.source.names:
             raise TypeError("fit: train_one_batch computes the cost, it takes no weights")
         output, cost = _output_and_cost(self.module(*context.feeds))
+        self._note_built()
         for evaluator in self.every_evaluator():
             if output is None:
                 raise TypeError(
@@ -190,6 +194,29 @@ class ModuleStep(Step):
             arrays = None if has_none else [prediction.numpy(), label]
             evaluator.receive(arrays, ranks is not None)
         return {"cost": cost}
+
+    def _note_built(self):
+        """Tell of the parameters that the first step has built."""
+        self.unbuilt = []
+        if not self.context.parameters:
+            self.context.parameters.update({v.name: v for v in self.module.parameters()})
+
+    def finalize(self, following: Following) -> None:
+        if self.unbuilt and not self.context.is_in_pass:  # it was resumed at its end
+            _build(self.module, self.source)
+            self._note_built()
+        following()
+
+    def state(self) -> dict[str, Any]:
+        names = list(self.variables()) or list(self.unbuilt)
+        return {**super().state(), "variables": names}
+
+    kinds = {**Step.kinds, "variables": each(text)}
+    optional = ("variables",)  # older checkpoints have none
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self.unbuilt = [] if self.variables() else list(state.get("variables", ()))
 
     def variables(self) -> dict[str, Variable]:
         """Return parameters and buffers by name."""
@@ -204,6 +231,14 @@ class ModuleStep(Step):
 def _tested(reader):
     """The batches of a test, which may be one that a callback takes."""
     return reader if isinstance(reader, Source) else source_of("TestEvery", reader)
+
+
+def _build(module, source):
+    """Build a module for the shapes of its data, with the values that wait for its parameters."""
+    batch = source.first()
+    with modes_kept(module), default_session().store.uncounted():
+        module.eval()
+        module(*batch[source.inputs])
 
 
 def _output_and_cost(result):

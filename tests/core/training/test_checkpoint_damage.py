@@ -31,7 +31,7 @@ from pd_core.training import (
     runner_of,
     write_checkpoint,
 )
-from pd_core.training.checkpoint import restore_items
+from pd_core.training.checkpoint import restore_items, sums
 from pd_core.training.generators import generators_state
 from tests.thinned import thinned
 
@@ -275,6 +275,43 @@ def test_damaged_ones_are_passed_over(copied):
     assert len(texts) == 3 and all("a checkpoint is passed over: " in text for text in texts)
     names = ("batch-00099 is no", "batch-00004/tensors.safetensors has", "batch-00003 is no")
     assert all(name in text for name, text in zip(names, texts, strict=True))
+
+
+def added(folder, name="tables/0/rank-0-of-2/part-0.npy"):
+    """Write a file as ranks do, which have rows of tables; return its sum."""
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_bytes(b"rows")
+    return sums(folder, [folder / name])
+
+
+OF_RANKS = {
+    "altered": (lambda file: file.write_bytes(b"raws"), "part-0.npy was altered"),
+    "cut": (lambda file: file.write_bytes(b"row"), "part-0.npy was altered"),
+    "removed": (lambda file: file.unlink(), "lacks tables/0/rank-0-of-2/part-0.npy"),
+}
+
+
+@pytest.mark.parametrize(("damage", "text"), OF_RANKS.values(), ids=OF_RANKS)
+def test_rows_of_tables_have_sums(damage, text, tmp_path):
+    """A checkpoint whose tables are damaged is passed over, like one whose state is."""
+    for number in (1, 2):
+        write_checkpoint(tmp_path / f"batch-{number}", Checkpoint({}, number), added)
+    (file,) = (tmp_path / "batch-2").rglob("*.npy")
+    damage(file)
+    read_checkpoint(tmp_path / "batch-2", of_others=False)  # of a rank that does not check it
+    with pytest.raises(pd.DamagedFile, match=text):
+        read_checkpoint(tmp_path / "batch-2")
+    with pytest.warns(CheckpointWarning, match=text):
+        assert newest_checkpoint(tmp_path)[1].batches == 1
+
+
+def test_files_of_others_are_not_read(tmp_path):
+    (tmp_path / "other").write_text("secret")
+    found = sums(tmp_path, [tmp_path / "other"])["other"]
+    for name in ("../other", str(tmp_path / "other")):
+        write_checkpoint(tmp_path / "one", Checkpoint({}), lambda folder: {name: found})  # noqa: B023
+        with pytest.raises(pd.DamagedFile, match="which is none of its own"):
+            read_checkpoint(tmp_path / "one")
 
 
 def test_all_are_damaged(copied):
