@@ -18,6 +18,7 @@ from types import GeneratorType
 import numpy as np
 
 import pd_core as pd
+from pd_core.run.states import integer
 from pd_core.training.positions import draws_ahead, positioned, reader_name, resumed, skip
 from pd_core.training.stacking import columns_of
 
@@ -151,7 +152,7 @@ class Batches:
     def __init__(self, reader, convert, pass_id=0, tracks=False, state=None):
         self._reader, self._pass_id, self._convert = reader, pass_id, convert
         self._worker, self._tracks, self._position = None, tracks, None
-        self.count = 0 if state is None else state["batches"]  # of batches given out
+        self.count = 0 if state is None else integer(state["batches"])  # of batches given out
         if state is None:
             self._samples = positioned(reader) if tracks else iter(reader())
         else:
@@ -229,7 +230,7 @@ class Batches:
 def _resumed(reader, state):
     """Return the iterator of a reader at a position; after an error nothing is left of it."""
     samples = resumed(reader, state["reader"])
-    skip(samples, state["given"], reader)
+    skip(samples, integer(state["given"]), reader)
     return samples
 
 
