@@ -6,7 +6,7 @@ from typing import Any
 
 from ..graph.errors import GraphError
 from ..run.session import Session, default_session, use_device
-from ..run.states import by_name, entries, flag, integer, maybe, number
+from ..run.states import Kind, by_name, entries, flag, integer, maybe, number
 from .by_hand import SetByHand
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
@@ -157,7 +157,10 @@ _COUNTS = {
     **dict.fromkeys(("is_in_pass", "is_pass_over", "is_stopped"), flag),
 }
 # what a callback may read before the next batch, pass or test has other numbers
-_LATER = {"cost": number, "batch_size": integer}  # older checkpoints have none of these
-_LATER |= dict.fromkeys(("metrics", "pass_metrics"), by_name(number))
+_LATER: dict[str, Kind] = {  # older checkpoints have none of these
+    "cost": number,
+    "batch_size": integer,
+    **dict.fromkeys(("metrics", "pass_metrics"), by_name(number)),
+}
 _NUMBERS = {**_LATER, "test_metrics": by_name(number)}
 _KINDS = {**_COUNTS, **_NUMBERS}
