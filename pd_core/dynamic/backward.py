@@ -71,7 +71,7 @@ class _Known(NamedTuple):
             self.name,
             [trace.place(v) for v in step.wrt],
             [v in step.ended for v in trace.fetches],
-            # what is recorded again would draw other numbers
+            # a program that fetches no gradients may round others than one that does
             bool(trace.reads) and not (settings or given or trace.draws),
             [ref(v.source) for v in step.wrt if v.source is not None],
             [numbers[v] for v in step.wrt if v in numbers],
@@ -119,6 +119,11 @@ class BackwardPass:
         trace = cast(Matched, self.trace)
         return [trace.at(place) for place in self.known.places]
 
+    def assigns(self, v: Variable) -> bool:
+        """Return whether it is to give a persistent variable the value that this waits for."""
+        pending = self.state.pending.get(v)
+        return any(p is pending for _, p in self.trace.assigned)
+
     @property
     def adds(self) -> bool:
         """Whether some of the gradients are added to earlier ones."""
@@ -160,13 +165,16 @@ class BackwardPass:
         """Take over the values of a plan that has only updated: the gradients are `Unread`."""
         trace, state, pattern, known = self.trace, self.state, self.trace.pattern, self.known
         values, owners, group = trace.values, map(ref, self.owners), group_of(state, pattern)
+        draws = [getattr(node, "draws", ()) for node in trace.order] if pattern.draws else ()
+        templates = [node.template for node in trace.order]
         self.wrt = []  # as in `finish`
         if isinstance(trace, Matched):
             replaced = state.finish_again(trace, plan, results, known.is_ended)
         else:
             replaced = state.finish(trace, plan, results, self.ended)
         changes = plan.updated, replaced
-        unread = Unread(_compute_unread, pattern, group, values, owners, known.places, *changes)
+        of = pattern, group, templates, values, draws, owners, known.places
+        unread = Unread(_compute_unread, *of, *changes)
         group.unread, state.unread[pattern.group] = unread, None
         for y in self.owners[len(self.parameters) :]:
             if y is not self.loss:

@@ -10,7 +10,15 @@ from ..graph.errors import GraphError, NotComputed
 from ..graph.method import provide
 from ..graph.recording import recorder
 from ..graph.variable import Variable
-from ..run.session import Session, default_session
+from ..run.session import (
+    Session,
+    default_session,
+    enter_session,
+    follows_reset,
+    on_reset,
+    plain_session,
+    replace_session,
+)
 from .backward import backward, clear_gradient, clear_gradients, gradient
 from .gradient import as_host
 from .recorder import Recorder
@@ -38,31 +46,43 @@ class guard:
     """
 
     def __init__(self, device: str | None = None, immediate: bool = False) -> None:
-        self.session, self.immediate = _session_on(device), immediate
+        self.session, self.follows = _session_on(device)
+        self.immediate = immediate
         self.entered: list[Recorder] = []
 
     def __enter__(self) -> Self:
-        self.session.__enter__()
+        enter_session(self.session, self.follows)
         outer = recorder()
         gradients = outer is None or outer.gradients
-        new = Recorder(state_of(self.session), gradients, self.immediate)
+        new = Recorder(state_of(self.session), gradients, self.immediate, self.follows)
         self.entered.append(new.start())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        self.entered.pop().end()
-        self.session.__exit__()
+        recording = self.entered.pop()
+        recording.end()
+        session = self.session = recording.state.session  # after `reset` another one
+        session.__exit__()
         if kind is None:
-            state_of(self.session).flush()
+            recording.state.flush()
 
 
-def _session_on(device: str | None) -> Session:
+def _session_on(device: str | None) -> tuple[Session, bool]:
+    """The session of a device, and whether `reset` replaces it."""
     session = default_session()
     if device is None or device in (session.device, session.device.partition(":")[0]):
-        return session
+        return session, follows_reset()
     if device not in _sessions:
         _sessions[device] = Session(device, session.seed)
-    return _sessions[device]
+    return _sessions[device], True
+
+
+@on_reset
+def _reset_devices() -> None:
+    """Replace the sessions of devices as `reset` replaces the default one."""
+    for device, old in list(_sessions.items()):
+        _sessions[device] = Session(device, plain_session().seed)
+        replace_session(old, _sessions[device])
 
 
 class no_grad(ContextDecorator):
@@ -78,7 +98,8 @@ class no_grad(ContextDecorator):
         recording = recorder()
         if recording is None:
             raise GraphError("no_grad: there are values only inside `with pd.guard():`")
-        self.entered.append(Recorder(recording.state, False, recording.immediate).start())
+        new = Recorder(recording.state, False, recording.immediate, recording.follows)
+        self.entered.append(new.start())
 
     def __exit__(self, *exc: object) -> None:
         self.entered.pop().end()

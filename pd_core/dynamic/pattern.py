@@ -19,50 +19,18 @@ from weakref import ref
 
 from ..graph.variable import Variable
 from ..run.fusion import asked
+from .alike import Leaf, named_alike
 from .recorded_call import RecordedCall
-from .recorded_node import RecordedNode, type_key
-from .trace import Trace
+from .recorded_node import RecordedNode
+from .trace import Trace, is_reached
 
-_MOST = 4  # patterns that end with the same operator
+_MOST = 8  # patterns that end with the same operator
 _CREDIT = 8  # patterns that are made without one that is met again
 _MOST_CREDIT = 64
 _TEMPLATE, _FLOW, _INPUTS = map(attrgetter, ("template", "flow", "inputs"))
 # references to what only a list holds, as a map over the list counts them
 _ALONE = next(map(getrefcount, [object()]))
 _ANY = float("inf")
-
-
-class _Leaf:
-    """A leaf of a pattern: a constant, or a value of a certain type.
-
-    `source` is a reference to the parameter of which it is a value, if there is a newer one by now:
-    a step trains it.
-    """
-
-    __slots__ = ("constant", "source", "type")
-
-    def __init__(self, x: Variable) -> None:
-        self.constant = x if x.value is not None else None
-        self.type = None if x.eager_value is None else type_key(x)
-        is_read = x.source is not None and x.source.is_persistent
-        self.source = ref(x.source) if is_read else None
-
-    def fits(self, x: Variable, attributes: dict[str, Any], through: bool) -> bool:
-        """Return whether a Variable may take the place of the leaf."""
-        if self.constant is not None:
-            return x.value is not None and x.content == self.constant.content
-        value = attributes.get("eager_value")
-        if value is None or x.value is not None or x.history.ended:
-            return False
-        if through and x.tracked and attributes.get("node") is not None:
-            return False  # it is computed again
-        source = attributes.get("source")
-        if self.source is not None:
-            if self.source() is not source:
-                return False
-        elif source is not None and source.is_persistent:
-            return False
-        return (attributes.get("type_key") or type_key(x)) == self.type
 
 
 class _Link(NamedTuple):
@@ -72,7 +40,7 @@ class _Link(NamedTuple):
     flow: int
     tracked: bool  # whether the result has gradients
     reads: Sequence[tuple[int, Any]]  # (input, reference to what is read)
-    leaves: Sequence[tuple[int, _Leaf]]  # (input, leaf)
+    leaves: Sequence[tuple[int, Leaf]]  # (input, leaf)
     following: int | None  # None for the last call, which reads no other and may have no inputs
 
 
@@ -101,18 +69,28 @@ class Pattern:
             for number, node in enumerate(nodes)
             for r in node.alive
         ]
+        # those that were computed before, and end there, are as good as none
+        ended = [v is not None and v.__dict__["node"] is None for v, _ in outputs]
+        self.has_ended = any(ended)
+        if self.has_ended:
+            pairs = zip(outputs, ended, strict=True)
+            outputs = [(None if end else v, number) for (v, number), end in pairs]
         inputs = list(chain.from_iterable(map(_INPUTS, nodes)))
         pool = [*[v for v, _ in outputs], *inputs]
         places = _first_places(pool)
         self.templates, self.flow = list(map(_TEMPLATE, nodes)), list(map(_FLOW, nodes))
         self.counts = list(map(len, map(_INPUTS, nodes)))
         self.living = [len(node.alive) for node in nodes]  # entries for outputs
-        self.paths = _paths(nodes)
+        self.paths = _paths(nodes, [p.value for _, p in trace.assigned])
         self.places = [places[v] for v in pool]
+        # of each persistent variable that changes: the number of the node with which it does, and
+        # the place of the new value
+        self.assigned = [(ref(v), nodes.index(p.node), places[p.value]) for v, p in trace.assigned]
         self.missing = places.pop(None, None)  # an output that is not there, an input left out
         # of all outputs: references that are not exceeded if nobody else holds them, and who is
         # held; nobody asks that of a target
         uses, fetched = Counter(inputs), set(trace.fetches)
+        uses.update([p.value for _, p in trace.assigned])  # what waits holds its value
         within = [None if v in trace.targets else v for v, _ in outputs]
         self.most = [_ANY if v is None else uses[v] + _ALONE for v in within]
         self.held = [v in fetched for v in within]
@@ -123,10 +101,13 @@ class Pattern:
         self.reads = [(places[v], ref(v.source)) for v in leaves if v in trace.reads]
         self.sources = frozenset([source for _, source in self.reads])
         trace.values = [v for v in leaves if v not in trace.reads]
-        self.values = [(places[v], _Leaf(v)) for v in trace.values]
+        self.values = [(places[v], Leaf(v)) for v in trace.values]
         own = {trace.reads.get(v, v): place for v, place in places.items()}
         sources = dict(self.reads)
-        self.leaves = [(own[v], sources.get(own[v])) for v in trace.leaves]
+        # what changes may be a leaf that nothing reads, in no place
+        self.leaves = [
+            (own[v], sources.get(own[v])) if v in own else (-1, ref(v)) for v in trace.leaves
+        ]
         self.fetches = [places[v] for v in trace.fetches]
         # the same in the list of those outputs that there are
         numbered = {v: k for k, v in enumerate(there)}
@@ -136,6 +117,14 @@ class Pattern:
         # of each leaf of the trace its number among the values, None for persistent state
         self.owns = [None if source else numbers[place] for place, source in self.leaves]
         self.chain = self._chain(nodes, places)
+        # the names of sizes, of templates and then of leaves, and where each is there first
+        self.names: list[str] = []
+        named_alike(self.templates, self.templates, self.names)
+        for _, leaf in self.values:
+            self.names += leaf.names
+        places_of_names = _first_places(self.names)
+        self.named = [places_of_names[d] for d in self.names]
+        self.is_sized = not self.names  # whether some program of its traces is for its sizes alone
         trace.places = places
 
     def last_plan(self, name: tuple, session: Any) -> Any:
@@ -184,11 +173,15 @@ class Pattern:
     @staticmethod
     def fits(trace: Trace) -> bool:
         """Return whether all that decides about a trace is in its pattern."""
-        sources = trace.reads.values()
+        sources = {*trace.reads.values(), *[v for v, _ in trace.assigned]}
+        made = {None if r is None else r() for node in trace.order for r in node.alive}
         return (
-            not (trace.assigned or trace.constants or trace.ends)
+            not (trace.constants or trace.ends)
+            and bool(trace.order)
+            and trace.order[-1] is trace.targets[0].__dict__["node"]
+            and all(p.node in trace.order and p.value in made for _, p in trace.assigned)
             and len(trace.draws) == len(_draws(trace.order))
-            and len(set(sources)) == len(sources)
+            and len(set(trace.reads.values())) == len(trace.reads)
             and all(v.eager_value is not None or v in sources for v in trace.leaves)
             and not any(v.options.row_sparse for v in sources)
             and all(
@@ -202,7 +195,10 @@ class Pattern:
             )
             and all(v.eager_value is None or v.__dict__.get("value") is None for v in trace.leaves)
             and all(
-                v.eager_value is None or v.node is None or v in trace.leaves
+                v.eager_value is None
+                or v.__dict__.get("node") is None
+                or v in trace.leaves
+                or (trace.through and v.tracked)
                 for node in trace.order
                 for v in node.inputs
                 if v is not None
@@ -215,20 +211,27 @@ class Pattern:
         Every condition is one that the key of a trace, its flows or its fetches express. Whole
         lists are compared, without a loop over the inputs of nodes: this is done in each step.
         """
-        if self.chain is not None:
+        node, waiting = target.__dict__.get("node"), state.pending
+        if self.chain is not None and node is not None and node.template is self.templates[0]:
             return self._match_chain(self.chain, target, state)
-        node = target.__dict__.get("node")
+        names: list[str] | None = None  # of sizes, where some differ
         try:
+            pending = [(v(), waiting[v()]) for v, *_ in self.assigned] if self.assigned else ()
             nodes: list[Any] = [node]
             for k, i in self.paths:
-                node = nodes[k].inputs[i].__dict__.get("node")
+                node = (nodes[k].inputs[i] if k >= 0 else pending[i][1].value).__dict__.get("node")
                 nodes.append(node)
             if not all(map(is_, map(_TEMPLATE, nodes), self.templates)):
-                return None
-        except (AttributeError, IndexError):  # leaves, or fewer inputs
+                names = []
+                templates = list(map(_TEMPLATE, nodes))
+                if self.is_sized or not named_alike(templates, self.templates, names):
+                    return None
+        except (AttributeError, IndexError, KeyError):  # leaves, fewer inputs, nothing that waits
             return None
         inputs = list(map(_INPUTS, nodes))
         pool: list[Any] = [None if r is None else r() for node in nodes for r in node.alive]
+        if self.has_ended:
+            pool = [None if v is None or v.__dict__["node"] is None else v for v in pool]
         if (
             list(map(gt, map(getrefcount, pool), self.most)) != self.held
             or list(map(_FLOW, nodes)) != self.flow
@@ -241,12 +244,16 @@ class Pattern:
             return None
         if self.missing is not None and pool[self.missing] is not None:
             return None
+        if waiting and not self._assigns(nodes, pool, pending, waiting):
+            return None
+        through = self.through
         for place, number, tracked in self.computed:
             attributes = pool[place].__dict__
             if (
                 attributes.get("node") is not nodes[number]
-                or attributes.get("eager_value") is not None
                 or attributes.get("tracked", False) is not tracked
+                # a known one is a leaf, unless gradients flow through it: it is computed again
+                or (attributes.get("eager_value") is not None and not (through and tracked))
             ):
                 return None
         key = state.reads.key
@@ -256,13 +263,30 @@ class Pattern:
                 return None
         for place, leaf in self.values:
             x = pool[place]
-            if not leaf.fits(x, x.__dict__, self.through):
+            if not leaf.fits(x, x.__dict__, through, names):
+                return None
+        if names is not None:
+            first_names: dict[str, int] = {}
+            if list(map(first_names.setdefault, names, count())) != self.named:
                 return None
         nodes.reverse()
         if self.draws and not _differ(nodes):
             return None
         values = [pool[place] for place, _ in self.values]
-        return Matched(self, nodes, [pool[place] for place in self.fetches], values)
+        fetches = [pool[place] for place in self.fetches]
+        return Matched(self, nodes, fetches, values, pending, names)
+
+    def _assigns(
+        self, nodes: Sequence[Any], pool: Sequence[Any], pending: Sequence[Any], waiting: Any
+    ) -> bool:
+        """Whether what waits for the nodes is what a trace of them would assign."""
+        for (_, number, place), (_, p) in zip(self.assigned, pending, strict=True):
+            if p.node is not nodes[number] or p.value is not pool[place]:
+                return False
+        if len(waiting) == len(pending):
+            return True
+        reached, others = set(nodes), list(waiting.values())
+        return sum(is_reached(p.node, reached) for p in others) == len(pending)
 
     def _match_chain(
         self, chain: Sequence[_Link], target: Variable, state: Any
@@ -278,8 +302,8 @@ class Pattern:
                 type(node) is not RecordedCall
                 or node.template is not template
                 or node.flow != flow
-                or attributes.get("eager_value") is not None
                 or attributes.get("tracked", False) is not tracked
+                or (attributes.get("eager_value") is not None and not (through and tracked))
             ):
                 return None
             results.append(v)
@@ -293,7 +317,7 @@ class Pattern:
             for i, leaf in leaves:
                 x = inputs[i]
                 attributes = x.__dict__
-                if "source" in attributes or not leaf.fits(x, attributes, through):
+                if "source" in attributes or not leaf.fits(x, attributes, through, None):
                     return None
                 values.append(x)
             # in the end no reference more to the last result, which counts as held otherwise
@@ -303,6 +327,8 @@ class Pattern:
         if len(values) > 1 and len(set(values)) < len(values):
             return None
         nodes = [v.__dict__["node"] for v in results[::-1]]
+        if state.pending and not self._assigns(nodes, (), (), state.pending):
+            return None
         if self.draws and not _differ(nodes):
             return None
         return Matched(self, nodes, [results[k] for k in self.fetched], values)
@@ -326,8 +352,11 @@ def _first_places(pool: Sequence[Any]) -> dict[Any, int]:
     return places
 
 
-def _paths(nodes: Sequence[Any]) -> list[tuple[int, int]]:
-    """Where each node but the first is read: the number of a node before it, and of its input."""
+def _paths(nodes: Sequence[Any], changed: Sequence[Variable]) -> list[tuple[int, int]]:
+    """Where each node but the first is read: the number of a node before it, and of its input.
+
+    -1, and an index in what is changed, where that is the only place.
+    """
     numbers = {node: k for k, node in enumerate(nodes)}
     read: dict[int, tuple[int, int]] = {}
     for k, node in enumerate(nodes):
@@ -335,6 +364,8 @@ def _paths(nodes: Sequence[Any]) -> list[tuple[int, int]]:
             number = None if x is None else numbers.get(x.__dict__.get("node"))
             if number is not None:
                 read.setdefault(number, (k, i))
+    for i, v in enumerate(changed):
+        read.setdefault(numbers[v.__dict__["node"]], (-1, i))
     return [read[k] for k in range(1, len(nodes))]
 
 
@@ -349,7 +380,7 @@ class Patterns:
     def traced(self, targets: Sequence[Variable], state: Any, through: bool) -> Trace:
         """Return the trace of targets."""
         key = None
-        if len(targets) == 1 and not state.pending:
+        if len(targets) == 1:
             node = targets[0].__dict__.get("node")
             if type(node) is RecordedCall:
                 key = through, node.template.kind
@@ -380,17 +411,17 @@ class Patterns:
 class Matched(Trace):
     """A trace that is known by its pattern."""
 
-    # there are none of these where a pattern fits
     assigned: Any = ()
-    updates: Any = ()
+    # there are none of these where a pattern fits
     read_elsewhere: Any = ()
     ends: Any = ()
     constants: Any = MappingProxyType({})
 
-    through, key, flows, sizes = (
-        property(attrgetter(f"pattern.{name}")) for name in ("through", "key", "flows", "sizes")
+    through, key, flows = (
+        property(attrgetter(f"pattern.{name}")) for name in ("through", "key", "flows")
     )
     targets = property(lambda self: self.fetches[:1])
+    updates: Any = property(lambda self: [(v, p.value) for v, p in self.assigned])
     draws: Any = property(lambda self: _draws(self.order) if self.pattern.draws else ())
 
     def __init__(
@@ -399,9 +430,26 @@ class Matched(Trace):
         nodes: Sequence[Any],
         fetches: list[Variable],
         values: Sequence[Variable],
+        assigned: Any = (),
+        names: list[str] | None = None,
     ) -> None:
-        """`values` are those of the leaves that are no persistent state."""
+        """`values` are those of the leaves that are no persistent state.
+
+        `names` are those of its sizes where the pattern has others.
+        """
         self.pattern, self.order, self.fetches, self.values = pattern, nodes, fetches, values
+        self.assigned, self.names = assigned, names
+        if names is not None:
+            self.has_sizes_of_pattern = False
+
+    @property
+    def sizes(self) -> Sequence[str]:  # type: ignore[override]
+        """The names of its sizes, in the order of the key."""
+        pattern = self.pattern
+        if self.names is None:
+            return pattern.sizes
+        renamed = dict(zip(pattern.names, self.names, strict=True))
+        return [renamed.get(d, d) for d in pattern.sizes]
 
     def arrays(self, leaves: Sequence[int]) -> list[Any]:
         """Return the values of the leaves of these numbers, all of which have one."""
@@ -446,9 +494,9 @@ class Matched(Trace):
 
     def release_again(self) -> None:
         """`release` of one of which nothing was asked but its fetches and values."""
-        self.order, self.values, self.fetches = (), (), []
+        self.order, self.values, self.fetches, self.assigned = (), (), [], ()
 
     def release(self) -> None:
         """Drop the references to the graph, so that what nobody holds is freed."""
         self.order, self.leaves, self.reads, self._found = [], [], {}, []
-        self.states, self.fetches, self.values = [], [], []
+        self.states, self.fetches, self.values, self.assigned = [], [], [], ()

@@ -26,6 +26,8 @@ class Plan:
     Holds persistent variables weakly and nothing of the graph that it was made for.
     """
 
+    is_sized = False  # whether it is for certain sizes alone
+
     def __init__(
         self,
         compiler: Compiler,
@@ -58,7 +60,7 @@ class Plan:
 
     def covers(self, trace: Trace) -> bool:
         """Return whether the program is right for the leaves of a trace."""
-        return self.program.covers(trace.arrays(self.fed))
+        return not self.lengths or self.program.covers(trace.arrays(self.fed))
 
     def run(self, session: Session, trace: Trace) -> list[Any]:
         """Return the values of the fetches on the leaves of a trace; store the updates."""

@@ -135,10 +135,13 @@ class Plans:
             if pattern.plan is not None and pattern.plan[0] is name:
                 _, of, known = pattern.plan
                 plan = known() if of is compiler else None
-                if plan is not None:  # it is in the cache, and sizes of the pattern are the same
+                if plan is not None and plan.covers(trace):  # it is in the cache
                     return plan
             plan = self._found(compiler, name, trace, make)
-            pattern.plan = name, compiler, ref(plan)
+            if plan.is_sized:
+                pattern.is_sized = True
+            if trace.has_sizes_of_pattern or not plan.is_sized:
+                pattern.plan = name, compiler, ref(plan)
             return plan
         return self._found(compiler, name, trace, make)
 
@@ -196,6 +199,7 @@ class Plans:
         structure = trace if targets[0] is trace.fetches else None
         with not_recording():
             plan = Plan(compiler, trace, targets, structure, leaves or {})
+        plan.is_sized = leaves is not None
         program = plan.program
         variables = dict.fromkeys([v() for v in (*program.states, *program.updated)])
         of = [v for v in (*trace.states, *variables) if v is not None]

@@ -70,6 +70,11 @@ class RecordedCall:
         self.alive.append(ref(v))
         return v
 
+    @property
+    def is_made(self) -> bool:
+        """Whether somebody has asked for its nodes."""
+        return self._nodes is not None
+
     def begin(self) -> None:
         """Note that nothing behind it waits to be computed any more."""
         self.first = self.serial

@@ -22,6 +22,7 @@ from ..ops.mode import mode
 from ..ops.random import recorded_name
 from ..run.exchange import draw_seed
 from ..run.session import Session
+from .learning import Learning, Watched, drawn_by, may_replay
 from .named_sizes import checked_types, leaf_type, sizes_within, with_hash
 from .placeholder import Placeholder
 from .recorded_call import RecordedCall, RecordedVariable
@@ -29,7 +30,7 @@ from .recorded_node import Form, RecordedNode, form, type_key
 from .repeats import find_repeat, note_repeat
 from .seen import changing, earlier_numbers, numbers
 from .state import State, state_of
-from .templates import Template, drawn, find, key_of, known, remember
+from .templates import Template, drawn, find, key_of, known
 from .update import minimize, minimize_again
 
 _MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
@@ -70,10 +71,6 @@ def _called(function: Callable, args: Sequence, kwargs: dict) -> Any:
     return function(*args, **kwargs)
 
 
-def _built(a: Any) -> Any:
-    return a.built if type(a) is Owned and a.built is not None else a
-
-
 class Recorder:
     """Records for one session: leaves for arrays, and persistent state as of this line."""
 
@@ -82,12 +79,19 @@ class Recorder:
     site: Site | None = None
     outer: "Recorder | None" = None  # what recorded before
     # what the running call of a layer adds: replayed calls, and None for all else
-    watched: list[tuple | None] | None = None
-    added: list[RecordedNode] | None = None  # nodes of the running op, where they are asked for
-    named: list[str] | None = None  # prefixes of its random draws, likewise
+    watched: "Watched | None" = None
+    learning: Learning | None = None  # what the running op adds, where that is asked for
 
-    def __init__(self, state: State, gradients: bool = True, immediate: bool = False):
+    def __init__(
+        self,
+        state: State,
+        gradients: bool = True,
+        immediate: bool = False,
+        follows: bool = False,
+    ) -> None:
+        """`follows` is whether it goes on in the session by which `reset` replaces its own."""
         self.state, self.gradients, self.immediate = state, gradients, immediate
+        self.follows = follows
 
     def start(self) -> "Recorder":
         """Record from here on, inside of what records now."""
@@ -102,6 +106,11 @@ class Recorder:
         while current is not None and current.ended:
             current = current.outer
         record_with(current)
+
+    def go_on(self, old: Session, new: Session) -> None:
+        """Record in a new session from here on, if it has recorded in this old one."""
+        if self.follows and self.state is state_of(old):
+            self.state = state_of(new)
 
     def within(self, session: Session) -> "Recorder | None":
         """Record in another session from here on; None if it is the one of this recorder."""
@@ -141,7 +150,7 @@ class Recorder:
             template = find(key)
         except KeyError:
             return self._learn(function, args, kwargs)
-        if template is None:
+        if template is None or not may_replay(template, variables):
             return function(*args, **kwargs)
         return self._replayed(template, variables)
 
@@ -195,18 +204,30 @@ class Recorder:
             return None
         if template.draws:
             call.draws = self._drawn(template.draws)
-        if self.watched is not None:  # a layer that draws numbers its draws in each call
-            seen = None if template.draws else (template, variables, result, namespace)
-            self.watched.append(seen)
+        if self.watched is not None:
+            self.watched.append((template, variables, result, namespace))
         return result
 
     def _drawn(self, prefixes: Sequence[str]) -> list[tuple[int, int, int]]:
         """The identities of new random draws."""
-        namespace, draws = current_namespace(), []
-        for prefix in prefixes:
-            name = recorded_name(namespace, prefix, self.number_of_draw(namespace, prefix))
-            draws.append(self.draw(crc32(name.encode())))
+        namespace = current_namespace()
+        return [self._drawn_in(namespace, prefix) for prefix in prefixes]
+
+    def _drawn_again(self, template: Template, own: str) -> list[tuple[int, int, int]]:
+        """The same for a call of a layer of a namespace, and of layers below it."""
+        scopes = template.draw_scopes
+        if scopes is None:
+            scopes = [(own, k == 0) for k in range(len(template.draws))]
+        draws = []
+        for prefix, (namespace, begins) in zip(template.draws, scopes, strict=True):
+            if begins:
+                self.begin(namespace)
+            draws.append(self._drawn_in(namespace, prefix))
         return draws
+
+    def _drawn_in(self, namespace: str, prefix: str) -> tuple[int, int, int]:
+        name = recorded_name(namespace, prefix, self.number_of_draw(namespace, prefix))
+        return self.draw(crc32(name.encode()))
 
     def _replayed(
         self,
@@ -216,59 +237,75 @@ class Recorder:
     ) -> Any:
         read = self.state.read
         inputs = tuple([v if v.initial is None else read(v) for v in variables])
-        result, call = template.replay(inputs, not self.gradients)
+        result, call, values = template.replay(inputs, not self.gradients)
+        if values:
+            self._assign_effects(template, call, variables, values)
         if template.draws:
             call.draws = self._drawn(template.draws) if draws is None else draws
         if call.serial - call.first > _WAITING:
             self._bound(call)
         if self.watched is not None:
-            seen = None if template.draws else (template, variables, result, current_namespace())
-            self.watched.append(seen)
+            self.watched.append((template, variables, result, current_namespace()))
         return result
 
     def _learn(self, function: Callable, args: Sequence, kwargs: dict) -> Any:
         """Call an op, and keep its template: with parameters that it has built in their place."""
-        watched, self.watched, self.added, self.named = self.watched, None, [], []
+        watched, self.watched, learning = self.watched, None, Learning()
+        self.learning = learning
         try:
-            result, added, named = function(*args, **kwargs), self.added, self.named
+            result = function(*args, **kwargs)
         finally:
-            self.watched, self.added, self.named = watched, None, None
-        args = [_built(a) for a in args]
-        kwargs = {k: _built(a) for k, a in kwargs.items()}
-        key, variables = key_of(function, args, kwargs)
-        template = None
-        if key is not None and self.site not in changing:
-            inputs = [v if v.initial is None else self.state.read(v) for v in variables]
-            template = remember(key, inputs, added, result, named)
-        if template is not None:
-            # a call like those after it: with other nodes a graph would be another one
-            return self._replayed(template, variables, drawn(added))
+            self.watched, self.learning = watched, None
+        # bodies of loops that are recorded without gradients have none anywhere
+        if self.site not in changing and (self.gradients or not learning.has_blocks):
+            of = function, args, kwargs, result
+            found = learning.template(self.state, *of, in_layer=watched is not None)
+            if found is not None:
+                # a call like those after it: with other nodes a graph would be another one
+                return self._replayed(*found, drawn(learning.added))
         if watched is not None:
             watched.append(None)
         return result
 
+    def _assign_effects(
+        self,
+        template: Template,
+        call: RecordedCall,
+        variables: Sequence[Variable | None],
+        values: Sequence[Variable],
+    ) -> None:
+        """Note the new values that the persistent variables of a call take with it."""
+        changes: Any = zip([variables[i] for i, _ in template.effects], values, strict=True)
+        self._assign(call, list(changes))
+
     # ---- layers
 
-    def watch(self, is_ours: bool) -> list[tuple | None] | None:
+    def watch(self, is_ours: bool) -> Watched | None:
         """Watch what the call of a layer of pd_core adds; return what was watched before."""
-        watched, self.watched = self.watched, [] if is_ours else None
+        watched, self.watched = self.watched, Watched() if is_ours else None
         return watched
 
-    def learned(
-        self, layer: Any, inputs: Sequence, output: Any, watched: list[tuple | None] | None
-    ) -> Any:
+    def learned(self, layer: Any, inputs: Sequence, output: Any, watched: Watched | None) -> Any:
         """Return the output of a layer, for which the calls of its ops became one if they may.
 
         `watched` is what was watched before the call.
         """
         calls, self.watched = self.watched, None
         found = None if len(inputs) != 1 else note_repeat(layer, calls, inputs[0], output)
+        assigned = [] if calls is None else calls.assigned
         if found is not None and len(cast(list, calls)) > 1:
-            template, variables = found
-            output = self._replayed(template, variables)
+            draws = drawn_by(cast(Any, calls)) if found[0].draws else []
+            if draws is not None and self.state.take_back(assigned):
+                template, variables = found
+                self.watched = Watched()
+                output = self._replayed(template, variables, draws)
+                assigned, self.watched = self.watched.assigned, None
+            else:
+                found = None
         if watched is not None:
             own = None if found is None else (*found, output, vars(layer)["_prefix"])
             watched.append(own)
+            watched.assigned += assigned
         return output
 
     def repeat(self, layer: Any, inputs: Sequence) -> Variable | None:
@@ -285,9 +322,15 @@ class Recorder:
         if found is None or (changing and site in changing):
             return None
         template, wiring = found
+        if template.effects and not may_replay(template, wiring):
+            return None
         prefix = layer.__dict__["_prefix"]
         variables = self.state.inputs(wiring, x)
-        result, call = template.replay(variables, not self.gradients, (prefix, site))
+        result, call, values = template.replay(variables, not self.gradients, (prefix, site))
+        if values:
+            self._assign_effects(template, call, wiring, values)
+        if template.draws:
+            call.draws = self._drawn_again(template, prefix)
         if call.serial - call.first > _WAITING:
             self._bound(call)
         if self.watched is not None:
@@ -356,9 +399,12 @@ class Recorder:
     def changing(self, x: Variable) -> Variable:
         """Return a constant, or a leaf where a recorded line changes it from call to call."""
         frame = sys._getframe(3)  # of the op, which may take several
-        key = self.site or user_site(), frame.f_code, frame.f_lineno
+        # each layer has numbers of its own, which one line calls together
+        key = self.site or user_site(), current_namespace(), frame.f_code, frame.f_lineno
         values = numbers.get(key)
         if values is None:
+            if len(numbers) >= _LIMIT:
+                numbers.clear()
             values = numbers[key] = earlier_numbers(key)
         if x.content in values:
             return x
@@ -478,8 +524,8 @@ class Recorder:
 
     def _add(self, form: Form, inputs: Inputs) -> RecordedNode:
         node = RecordedNode(form, inputs, not self.gradients)
-        if self.added is not None:
-            self.added.append(node)
+        if self.learning is not None:
+            self.learning.added.append(node)
         if self.watched is not None:
             self.watched.append(None)
         self._bound(node)
@@ -509,8 +555,8 @@ class Recorder:
 
         Outside of layers nothing numbers them: they are one stream.
         """
-        if self.named is not None:
-            self.named.append(prefix)
+        if self.learning is not None:
+            self.learning.named.append(prefix)
         call = self.state.calls.get(namespace)
         if call is None:
             return 0
@@ -531,9 +577,18 @@ class Recorder:
         """Store a value in a persistent variable."""
         self.state.session.set(variable, value.numpy() if value.value is None else value.value)
 
-    def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
-        """Note the values that persistent variables take once the node is computed."""
-        self.state.assign(node, effects)
+    def assign_with(self, x: Variable, effects: Sequence[tuple[Variable, Variable]]) -> None:
+        """Note the values that persistent variables take once a Variable is computed."""
+        node = x.__dict__.get("node")
+        if node is not None:
+            self._assign(node, effects)
+
+    def _assign(self, node: Any, effects: Sequence[tuple[Variable, Variable]]) -> None:
+        assigned = self.state.assign(node, effects)
+        if self.learning is not None:
+            self.learning.assigned += assigned
+        elif self.watched is not None:
+            self.watched.assigned += assigned
 
     def minimize_again(self, optimizer: Any, cost: Any) -> bool:
         """Take a step of an optimizer if it is like one before, and return whether it is."""

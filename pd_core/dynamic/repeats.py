@@ -47,8 +47,9 @@ def note_repeat(
         return None
     if len(calls) == 1:
         template, variables = calls[0][:2]
-    elif all(call[0].is_single for call in calls):
-        template, variables = joined([c[:3] for c in calls], [c[3] for c in calls])
+    elif all(call[0].is_one for call in calls) and not _reads_changes(calls):
+        own = vars(layer)["_prefix"]
+        template, variables = joined([c[:3] for c in calls], [c[3] for c in calls], own)
     else:
         return None
     if any(v is not x and v.initial is None for v in variables):
@@ -61,6 +62,16 @@ def note_repeat(
     wiring = tuple([None if v is x else v for v in variables])
     repeats[type_key(x), x.literal] = template, wiring
     return template, variables
+
+
+def _reads_changes(calls: Sequence[Any]) -> bool:
+    """Whether a call reads a persistent variable that one before it changes."""
+    changed: set[Variable] = set()
+    for template, variables, *_ in calls:
+        if not changed.isdisjoint(variables):
+            return True
+        changed.update([variables[i] for i, _ in template.effects])
+    return False
 
 
 def find_repeat(layer: Any, x: Any) -> Repeat | None:

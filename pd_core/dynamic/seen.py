@@ -19,8 +19,8 @@ from ..run.states import each, entries, integer, maybe, text
 
 # by line, dtype and rank: of each axis its size, None if it differs; and the types by shape
 sizes: dict[tuple, tuple[list, dict[tuple, dict[str, Any]]]] = {}
-# by line, and line in the op: constants seen
-numbers: dict[tuple[Site | None, CodeType, int], dict[tuple, None]] = {}
+# by line, layer, and line in the op: constants seen
+numbers: dict[tuple[Site | None, str, CodeType, int], dict[tuple, None]] = {}
 changing: set[Any] = set()  # lines where a number changes
 
 _Earlier = dict[tuple, Any]
@@ -36,14 +36,14 @@ def earlier_sizes(key: tuple[Site | None, int, int], dtype: np.dtype) -> list[in
     return found
 
 
-def earlier_numbers(key: tuple[Site | None, CodeType, int]) -> dict[tuple, None]:
+def earlier_numbers(key: tuple[Site | None, str, CodeType, int]) -> dict[tuple, None]:
     """Return the constants that a line had seen; note it if a number had changed there."""
     if not _earlier:
         return {}
-    site, code, line = key
+    site, layer, code, line = key
     if _earlier.get(("changing", _line(site))):
         changing.add(site)
-    found = _earlier.pop(("numbers", _line(site), code.co_qualname, line), [])
+    found = _earlier.pop(("numbers", _line(site), layer, code.co_qualname, line), [])
     return dict.fromkeys(found)
 
 
@@ -54,8 +54,8 @@ def seen() -> dict[str, Any]:
         dtype = next((each["dtype"] for each in list(types.values())), None)
         if rank > 1 and dtype is not None:
             found["sizes", _line(site), dtype.name, rank] = list(known)
-    for (site, code, line), contents in list(numbers.items()):
-        found["numbers", _line(site), code.co_qualname, line] = list(contents)
+    for (site, layer, code, line), contents in list(numbers.items()):
+        found["numbers", _line(site), layer, code.co_qualname, line] = list(contents)
     for site in list(changing):
         found["changing", _line(site)] = True
     state: dict[str, Any] = {"sizes": [], "numbers": [], "changing": []}
@@ -112,8 +112,8 @@ def _of_sizes(value: Any) -> list[Any]:
 
 
 def _of_numbers(value: Any) -> list[Any]:
-    line, name, number, contents = value
-    return [text(line), text(name), integer(number), each(_content)(contents)]
+    line, layer, name, number, contents = value
+    return [text(line), text(layer), text(name), integer(number), each(_content)(contents)]
 
 
 _KINDS = {"sizes": each(_of_sizes), "numbers": each(_of_numbers), "changing": each(text)}

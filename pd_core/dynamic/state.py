@@ -29,6 +29,18 @@ class Pending(NamedTuple):
     value: Variable
 
 
+class Assigned(NamedTuple):
+    """A pending value, and the one that it has replaced."""
+
+    variable: Variable
+    pending: Pending
+    before: Pending | None
+
+
+# A persistent variable, the value that it has taken, and whether none waits that is later.
+Taken = tuple[Variable, Variable, bool]
+
+
 class State:
     """The recorded part of a session.
 
@@ -68,7 +80,9 @@ class State:
     def read(self, v: Variable) -> Variable:
         """Return the value of a persistent variable at this line."""
         if self.pending and v in self.pending:
-            return self.pending[v].value
+            if self.waiting is None or not self.waiting.assigns(v):
+                return self.pending[v].value
+            self.settle()  # the backward pass that waits gives it the value
         values = v.__dict__.get("attached")
         read = None if values is None else values.get(self._read)
         if read is None:
@@ -114,13 +128,29 @@ class State:
             if self.reads.get(v) is read:
                 self.reads.pop(v)
 
-    def assign(self, node: Node, effects: Sequence[tuple[Variable, Variable]]) -> None:
+    def assign(self, node: Any, effects: Sequence[tuple[Variable, Variable]]) -> list[Assigned]:
         """Note the values that persistent variables take once a node is computed."""
+        assigned = []
         for v, value in effects:
             value.__dict__["tracked"] = False
-            self.pending[v] = Pending(node, value)
+            new, before = Pending(node, value), self.pending.get(v)
+            self.pending[v] = new
+            assigned.append(Assigned(v, new, before))
         if len(self.pending) > _MOST_PENDING:
             self.flush()
+        return assigned
+
+    def take_back(self, assigned: Sequence[Assigned]) -> bool:
+        """Take back what was noted last; False if something of it is computed or replaced."""
+        latest = {a.variable: a.pending for a in assigned}
+        if any(self.pending.get(v) is not p for v, p in latest.items()):
+            return False
+        for a in reversed(assigned):
+            if a.before is None:
+                del self.pending[a.variable]
+            else:
+                self.pending[a.variable] = a.before
+        return True
 
     def settle(self) -> None:
         """Compute the backward pass that waits for a minimize(), if there is one."""
@@ -267,7 +297,7 @@ class State:
         with session.lock:
             if self.waiting is not None:
                 self.settle()
-            if len(targets) == 1 and not self.pending and self._forced_again(session, targets[0]):
+            if len(targets) == 1 and self._forced_again(session, targets[0]):
                 return
             targets = [v for v in targets if v.eager_value is None]
             if not targets:
@@ -285,13 +315,15 @@ class State:
         for pattern in self.patterns.ending.get(key, ()):
             plan = pattern.last_plan(_FORCE, session)
             trace = None if plan is None else pattern.match(v, self)
-            if trace is None:
+            if trace is None or not plan.covers(trace):
                 continue
             self.patterns.met(key)
+            if self.unread and plan.updated:
+                self.compute_unread(plan.updated)
             try:
                 values = plan.run(session, trace)
             except BackendError as error:
-                raise self.plans.explained(error, session, plan, trace) from error.__cause__
+                raise self.failed(error, session, plan, trace) from error.__cause__
             self.finish_again(trace, plan, values, repeat(False))
             return True
         return False
@@ -306,9 +338,23 @@ class State:
         try:
             return self.plans.evaluate(name, trace, *make, **before)
         except BackendError:
-            for v, pending in trace.assigned:
-                self._settle(v, pending)
+            self._settle_all(trace.assigned)
             raise
+
+    def failed(
+        self, error: BackendError, session: Session, plan: Plan, trace: Trace, *make: Any
+    ) -> BackendError:
+        """Return what `evaluate` raises if the plan of a pattern did not run."""
+        explained, assigned = (
+            self.plans.explained(error, session, plan, trace, *make),
+            trace.assigned,
+        )
+        self._settle_all(assigned)
+        return explained
+
+    def _settle_all(self, assigned: Sequence[tuple[Variable, Pending]]) -> None:
+        for v, pending in assigned:
+            self._settle(v, pending)
 
     def _settle(self, v: Variable, pending: Pending) -> None:
         """Store a pending value if it can be computed, drop it otherwise."""
@@ -340,22 +386,39 @@ class State:
             elif v in ended:
                 attributes["node"], attributes["tracked"] = None, False
                 attributes["history"] = History(True, v.history.parameters)
-        assigned = trace.assigned
+        taken = self._taken(trace.assigned)
         trace.release()
         kept = self.after_update(plan.updated)
-        for v, pending in assigned:
-            attributes = pending.value.__dict__
-            attributes["node"], attributes["source"] = None, v
-            attributes["storage"] = self.storage
-            if v in self.pending and self.pending[v] is pending:
-                del self.pending[v]
-                self.reads[v] = pending.value
+        self._be_reads(taken)
         return kept
+
+    def _taken(self, assigned: Sequence[tuple[Variable, Pending]]) -> list[Taken]:
+        """Let go of the graph behind values that variables have taken, and of its reads."""
+        taken = []
+        for v, pending in assigned:
+            pending.value.__dict__["node"] = None
+            is_last = self.pending.get(v) is pending
+            if is_last:
+                del self.pending[v]
+            taken.append((v, pending.value, is_last))
+        return taken
+
+    def _be_reads(self, taken: Sequence[Taken]) -> None:
+        """Let values that variables have taken be reads of these."""
+        for v, value, is_last in taken:
+            attributes = value.__dict__
+            if "eager_value" in attributes:
+                continue  # somebody looks at it
+            if is_last:
+                attributes["source"], attributes["storage"] = v, self.storage
+                self.reads[v] = value
+            else:  # the variable is about to take a later one
+                attributes["eager_value"] = self.session.store.current(v)
 
     def finish_again(
         self, trace: Any, plan: Plan, values: Sequence[Any], is_ended: Iterable[bool]
     ) -> dict[Any, Any]:
-        """`finish` for a `Matched`, of which nothing is assigned and no graph has ended before."""
+        """`finish` for a `Matched`, of which no graph has ended before."""
         for v, value, ends in zip(trace.fetches, values, is_ended, strict=False):
             attributes = v.__dict__
             attributes["eager_value"] = value
@@ -364,9 +427,13 @@ class State:
                 attributes["history"] = History(True, v.history.parameters)
             elif not v.tracked:
                 attributes["node"] = None
+        taken = self._taken(trace.assigned) if trace.assigned else ()
         trace.release_again()
         del v, value
-        return self.after_update(plan.updated) if plan.updated else {}
+        kept = self.after_update(plan.updated) if plan.updated else {}
+        if taken:
+            self._be_reads(taken)
+        return kept
 
 
 def state_of(session: Session) -> State:

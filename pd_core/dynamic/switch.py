@@ -2,7 +2,6 @@
 
 from ..graph.errors import GraphError
 from ..graph.recording import recorder
-from ..run.session import on_reset
 from .guard import guard
 
 _enabled: list[guard] = []
@@ -50,12 +49,3 @@ def _check(who: str) -> None:
             f"{who}: called inside `with pd.guard():`\n"
             "  hint: the `with` says where values are at hand; call it before or after"
         )
-
-
-@on_reset
-def _renew() -> None:
-    """Go on with the new default session."""
-    if _enabled:
-        old = _enabled.pop()
-        old.__exit__(RuntimeError)  # the session of its values is gone: nothing is stored
-        enable_dynamic(immediate=old.immediate)

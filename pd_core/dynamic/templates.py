@@ -1,18 +1,19 @@
 """Templates: the nodes that a call of an op adds, to add them again without running the op.
 
 What an op adds depends on the types of its Variables and on its other arguments alone. Ops that
-read anything else (parameters that they create, random draws, bodies of loops) have no template.
+read anything else (parameters that they create, random draws in bodies of loops) have no template.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, cast
 
 import numpy as np
 
-from ..graph.node import current_location
+from ..graph.node import Block, ancestors, current_location
 from ..graph.variable import Variable, is_open
 from ..ops.mode import mode
+from ..run.structure import Key, Structure
 from .recorded_call import RecordedCall
 from .recorded_node import Form, RecordedNode, type_key
 
@@ -51,6 +52,12 @@ class Template:
     `scopes` are the namespaces of the nodes; None where they are that of the call.
 
     `draws` are the prefixes of the names of its random draws, each of which a call draws anew.
+    `draw_scopes` are their namespaces, with whether a call of that layer begins there; None where
+    they are that of the call.
+
+    `effects` are (index, index of a value): the persistent variable of that index among those of
+    the call takes the value once the call is computed. `is_one` is whether its result is one
+    Variable that it computes.
 
     `count` is the number of nodes. `kind` is the number of templates that differ at most in the
     names of sizes, which `sizes` are in the order of their first appearance; it is below 0, where
@@ -59,7 +66,16 @@ class Template:
 
     __slots__ = (
         *("constants", "flow", "flows", "kind", "nodes", "outputs", "places", "result", "sizes"),
-        *("count", "draws", "is_single", "scopes"),
+        *(
+            "count",
+            "draw_scopes",
+            "draws",
+            "effects",
+            "has_blocks",
+            "is_one",
+            "is_single",
+            "scopes",
+        ),
     )
 
     def __init__(
@@ -69,11 +85,13 @@ class Template:
         nodes: list[tuple[Form, tuple[int | None, ...], tuple[int, ...]]],
         result: Any,
         draws: Sequence[str] = (),
+        effects: Sequence[tuple[int, int]] = (),
     ) -> None:
         """`count` is the number of Variables of a call."""
-        self.draws = draws
+        self.draws, self.effects = draws, tuple(effects)
         self.constants, self.nodes, self.result = constants, nodes, result
         self.count = len(nodes)
+        self.has_blocks = any(form.blocks for form, *_ in nodes)
         given = len(constants) + count
         masks = [*[0] * len(constants), *[1 << k for k in range(count)]]
         self.flows: list[int] = []
@@ -86,14 +104,19 @@ class Template:
             for k in outputs:
                 masks.append(flow if form.types[k][1].kind == "f" else 0)
                 computed.append(Output(form, k, masks[-1]))
-        self.places = sorted({k for k in _numbers(result) if k >= given})
+        changed = {k for _, k in effects}
+        self.places = sorted({*changed, *[k for k in _numbers(result) if k >= given]})
+        for k in changed:  # what a variable takes has no gradient
+            computed[k - given].flow = 0
         self.outputs = [computed[k - given] for k in self.places]
         self.flow = 0
         for output in self.outputs:
             self.flow |= output.flow
         last = given + sum(len(outputs) for *_, outputs in nodes) - 1
         self.is_single = self.places == [last] == [result]
+        self.is_one = self.is_single or (bool(effects) and type(result) is int and result >= given)
         self.scopes: list[str] | None = None
+        self.draw_scopes: list[tuple[str, bool]] | None = None
         self.kind, self.sizes = self._signature(count)
 
     def _signature(self, count: int) -> tuple[int, tuple[str, ...]]:
@@ -101,13 +124,16 @@ class Template:
         key: list[Any] = [count, *[c.content for c in self.constants]]
         for form, inputs, outputs in self.nodes:
             key += form.kind, inputs, outputs
+            if form.blocks:
+                bodies = _Bodies(form.blocks)
+                key += bodies.key, *[sizes.setdefault(d, len(sizes)) for d in bodies.names]
             for dims, dtype in form.types:
                 key.append(dtype.num)
                 key += [
                     (sizes.setdefault(d, len(sizes)), is_open(d)) if isinstance(d, str) else d
                     for d in dims
                 ]
-        key.append(_hashable(self.result))
+        key += _hashable(self.result), self.effects
         if len(_kinds) >= 4 * _MOST:
             _kinds.clear()
         return _kinds.setdefault(tuple(key), next(_next_kind)), tuple(sizes)
@@ -117,27 +143,32 @@ class Template:
         variables: tuple[Variable, ...],
         detached: bool,
         location: tuple[str, Any] | None = None,
-    ) -> tuple[Any, RecordedCall]:
-        """Record a call on other Variables: the result of the op, and the call.
+    ) -> tuple[Any, RecordedCall, Sequence[Variable]]:
+        """Record a call on other Variables: the result of the op, the call, and its new values.
 
-        `location` is its namespace and line, by default those in force.
+        These are those of `effects`, in this order. `location` is its namespace and line, by
+        default those in force.
         """
         call = RecordedCall(self, variables, detached, location or current_location())
         if self.is_single:
-            return call.result(self.outputs[0]), call
+            return call.result(self.outputs[0]), call, ()
         results = [call.result(output) for output in self.outputs]
         values: dict[int, Variable] = dict(enumerate([*self.constants, *variables]))
         values.update(zip(self.places, results, strict=True))
-        return _restored(self.result, values), call
+        return _restored(self.result, values), call, [values[k] for _, k in self.effects]
 
 
 Replayed = tuple[Template, Sequence[Variable], Any]  # with its Variables and the result
 
 
-def joined(calls: Sequence[Replayed], scopes: Sequence[str]) -> tuple[Template, list[Variable]]:
-    """Return one template for calls whose results are single, and its Variables.
+def joined(
+    calls: Sequence[Replayed], scopes: Sequence[str], own: str
+) -> tuple[Template, list[Variable]]:
+    """Return one template for calls whose results are one Variable each, and its Variables.
 
-    Its result is that of the last call; calls have `scopes` as their namespaces.
+    Its result is that of the last call; calls have `scopes` as their namespaces, those of ops of
+    the layer itself its `own`, and others are each a call of a layer. No call reads a
+    persistent variable that one before it changes.
     """
     constants = [c for template, _, _ in calls for c in template.constants]
     results = [result for *_, result in calls]
@@ -145,17 +176,41 @@ def joined(calls: Sequence[Replayed], scopes: Sequence[str]) -> tuple[Template, 
     inputs = [v for v in dict.fromkeys(given) if all(v is not r for r in results)]
     indices: dict[Variable, int] = {v: len(constants) + k for k, v in enumerate(inputs)}
     nodes, count, first = [], len(constants) + len(inputs), 0
+    at = {v: k for k, v in enumerate(inputs)}
+    effects: list[tuple[int, int]] = []
     for template, variables, result in calls:
-        own = [*range(first, first + len(template.constants)), *[indices[v] for v in variables]]
+        values = [*range(first, first + len(template.constants)), *[indices[v] for v in variables]]
         first += len(template.constants)
         for form, reads, outputs in template.nodes:
-            nodes.append((form, tuple([None if k is None else own[k] for k in reads]), outputs))
-            own += range(count, count + len(outputs))
+            nodes.append((form, tuple([None if k is None else values[k] for k in reads]), outputs))
+            values += range(count, count + len(outputs))
             count += len(outputs)
-        indices[result] = own[template.result]
-    whole = Template(constants, len(inputs), nodes, indices[results[-1]])
-    whole.scopes = [s for s, (t, _, _) in zip(scopes, calls, strict=True) for _ in t.nodes]
+        indices[result] = values[template.result]
+        effects += [(at[variables[i]], values[k]) for i, k in template.effects]
+    draws = [prefix for template, _, _ in calls for prefix in template.draws]
+    whole = Template(constants, len(inputs), nodes, indices[results[-1]], draws, effects)
+    if draws:
+        whole.draw_scopes = _draw_scopes([t for t, _, _ in calls], scopes, own)
+    pairs = zip(scopes, calls, strict=True)
+    whole.scopes = [s for scope, (t, _, _) in pairs for s in t.scopes or [scope] * t.count]
     return whole, inputs
+
+
+def _draw_scopes(
+    templates: Sequence[Template], scopes: Sequence[str], own: str
+) -> list[tuple[str, bool]]:
+    """The namespaces of the draws of calls, with whether a call of that layer begins there."""
+    found: list[tuple[str, bool]] = []
+    begun = False
+    for template, scope in zip(templates, scopes, strict=True):
+        if template.draw_scopes is not None:
+            found += template.draw_scopes
+        elif template.draws:
+            found += [(scope, k == 0) for k in range(len(template.draws))]
+            if scope == own and begun:
+                found[-len(template.draws)] = scope, False
+            begun = begun or scope == own
+    return found
 
 
 _kinds: dict[tuple, int] = {}
@@ -213,21 +268,53 @@ def remember(
     nodes: list[RecordedNode],
     result: Any,
     draws: Sequence[str] = (),
+    effects: Sequence[tuple[int, Variable]] = (),
 ) -> "Template | None":
     """Return the template of a call that has added nodes, None if there is none, and keep it.
 
-    `draws` are the prefixes of the names of its random draws.
+    `draws` are the prefixes of the names of its random draws. `effects` are (index, new value) of
+    those of its persistent variables that change.
     """
     if len(_templates) >= _MOST:
         _templates.clear()
-    template = _templates[key] = _template(variables, nodes, result, draws)
+    template = _templates[key] = make(key, variables, nodes, result, draws, effects)
     return template
 
 
-def _template(
-    variables: Sequence[Variable], nodes: list[RecordedNode], result: Any, draws: Sequence[str]
+def without_bodies(
+    nodes: Sequence[RecordedNode], targets: Iterable[Variable], stop: Iterable[Variable]
+) -> list[RecordedNode]:
+    """Return those nodes that targets need behind others, without what is in bodies of loops."""
+    needed = set(ancestors(list(targets), set(stop)))
+    return [node for node in nodes if node in needed]
+
+
+def read_besides(
+    nodes: Sequence[RecordedNode], variables: Sequence[Variable], changed: Sequence[Variable]
+) -> list[Variable] | None:
+    """Return the Variables of a call with the persistent ones that it reads or changes besides.
+
+    Those are of a layer, which computes some of its parameters. Without what the call has computed
+    itself; None if there are none.
+    """
+    own = {y for node in nodes for y in node.outputs}
+    given = [v for v in variables if v not in own]
+    sources = [x.source for node in nodes for x in node.inputs if x is not None]
+    read = [v for v in dict.fromkeys([*sources, *changed]) if v is not None and v.is_persistent]
+    besides = [v for v in read if v not in given]
+    return [*given, *besides] if besides else None
+
+
+def make(
+    key: tuple,
+    variables: Sequence[Variable],
+    nodes: list[RecordedNode],
+    result: Any,
+    draws: Sequence[str] = (),
+    effects: Sequence[tuple[int, Variable]] = (),
 ) -> Template | None:
-    if any(node.form.blocks or node.form.effects for node in nodes):
+    """Return what `remember` does, for one layer: nobody else finds it by the key."""
+    if any(node.form.effects or not _are_fixed(node.form.blocks.values()) for node in nodes):
         return None
     if len(drawn(nodes)) != len(draws):  # one that is not of a named draw
         return None
@@ -240,7 +327,10 @@ def _template(
     large = any(cast(np.ndarray, x.value).size > _LARGEST for x in constants)
     if large or not _is_made_of(result, {*made, *indices}):
         return None
-    needed = {*read, *_variables(result)}
+    own, changed = _variables(result), [value for _, value in effects]
+    if any(value not in made or value in own for value in changed):
+        return None
+    needed = {*read, *own, *changed}
     steps, count = [], len(constants) + len(variables)  # a Variable may be there twice
     for node in nodes:
         inputs = tuple([None if x is None else indices[x] for x in node.inputs])
@@ -251,12 +341,33 @@ def _template(
         steps.append((node.form, inputs, outputs))
     if not steps:
         return None
-    return Template(constants, len(variables), steps, _stored(result, indices), tuple(draws))
+    changes = [(k, indices[value]) for k, value in effects]
+    stored = _stored(result, indices)
+    return Template(constants, len(variables), steps, stored, tuple(draws), changes)
 
 
 def drawn(nodes: Sequence[RecordedNode]) -> list[tuple[int, int, int]]:
     """Return the identities of the random draws of nodes, in order."""
     return [node.attributes["key"] for node in nodes if node.op_type == "Uniform"]
+
+
+def _are_fixed(blocks: Iterable[Block]) -> bool:
+    """Whether bodies of loops and branches are the same in each call: they draw no numbers."""
+    for block in blocks:
+        for node in ancestors(block.outputs, set(block.inputs)):
+            if node.op_type == "Uniform" or node.effects or not _are_fixed(node.blocks.values()):
+                return False
+    return True
+
+
+class _Bodies(Structure):
+    """The key of the bodies of an operator, with the names of sizes in `names`."""
+
+    def __init__(self, blocks: Mapping[str, Block]) -> None:
+        self._begin(set(), False)
+        for name, block in blocks.items():
+            self._add_block(name, block)
+        self.key, self.names = Key(self._key), list(self._sizes)
 
 
 def _is_made_of(result: Any, variables: Container[Variable]) -> bool:

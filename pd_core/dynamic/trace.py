@@ -31,6 +31,13 @@ def _state_key(v: Variable) -> tuple:
     return key
 
 
+def is_reached(node: Any, nodes: AbstractSet[Any]) -> bool:
+    """Return whether a node is among others; of a call that has made its nodes, one of these."""
+    if node in nodes:
+        return True
+    return type(node) is RecordedCall and node.is_made and not nodes.isdisjoint(node.nodes)
+
+
 def _is_any(references: Iterable[Any], variables: AbstractSet[Variable]) -> bool:
     for reference in references:
         y = None if reference is None else reference()
@@ -49,6 +56,7 @@ class Trace(Structure):
     """
 
     pattern: Any = None  # a Pattern that it fits
+    has_sizes_of_pattern = True  # whether this was made for a trace of the same sizes
     places: dict[Variable, int]  # in that, of a trace that a pattern is made of
     values: Sequence[Variable] = ()  # the leaves in that which are no state
 
@@ -68,7 +76,7 @@ class Trace(Structure):
         self.assigned = []
         if pending:
             # a copy, for other threads add to it
-            self.assigned = [(v, p) for v, p in list(pending.items()) if p.node in seen]
+            self.assigned = [(v, p) for v, p in list(pending.items()) if is_reached(p.node, seen)]
             self._reach([p.value for _, p in self.assigned], seen)
         self.order: Sequence[Any] = sorted(
             seen, key=_SERIAL
@@ -112,6 +120,8 @@ class Trace(Structure):
                 template, sizes = node.template, self._sizes
                 inputs = [numbers.get(x) or self._number(x) for x in node.inputs]
                 key += (template.kind, tuple(inputs))
+                if template.has_blocks:
+                    self.has_blocks = True
                 if template.sizes:
                     key += [sizes.setdefault(d, len(sizes)) for d in template.sizes]
                 if template.draws:
@@ -125,8 +135,12 @@ class Trace(Structure):
                         uses[numbers[x]] += 1
                 if kind is RecordedNode:
                     flows.append(node.tracked)
-                    living = [None if r is None else r() for r in node.alive]
-                    outputs += [(node, y, numbers[y]) for y in living if y is not None]
+                    for reference in node.alive:
+                        y = None if reference is None else reference()
+                        if y is not None and y.__dict__["node"] is None:
+                            del numbers[y]  # as below
+                        elif y is not None:
+                            outputs.append((node, y, numbers[y]))
                 continue
             else:
                 form = node.form
@@ -144,7 +158,8 @@ class Trace(Structure):
             for reference in node.alive:
                 self._count += 1
                 y = None if reference is None else reference()
-                if y is not None:
+                # one that was computed, and ends there, is a leaf where it is read
+                if y is not None and y.__dict__["node"] is not None:
                     numbers[y] = self._count
                     outputs.append((node, y, self._count))
 
@@ -160,7 +175,13 @@ class Trace(Structure):
         attributes, numbers = v.__dict__, self._numbers
         source, value = attributes.get("source"), attributes.get("eager_value")
         if source is not None and value is None and v.storage is not self._storage:
-            cast(Any, v.storage.state)().keep(v)  # a value of another session
+            state = cast(Any, v.storage.state)()
+            if state is None:
+                raise NotComputed(
+                    f"the session of {label(source)} was dropped before this value was computed\n"
+                    "  hint: look at values before pd.reset()"
+                )
+            state.keep(v)  # a value of another session
             value = v.eager_value
         if value is not None:
             if v.history.ended:

@@ -29,13 +29,15 @@ class Unread:
 
     `tracked` are the places in the pattern of all that has one, `owners` those by references to the
     Variables that have it, without those that were cleared. `values` are those of the leaves,
-    `updated` what the step has changed, and `replaced` are values before it that went to reads in
-    use. `compute(state, it)` computes them. A result that has one of them holds it, and with it the
+    `templates` and `draws`, the identities of random draws, those of each call, `updated` what the
+    step has changed, and `replaced` are values before it that went to reads in use.
+    `compute(state, it)` computes them. A result that has one of them holds it, and with it the
     group.
     """
 
     __slots__ = (
-        *("compute", "group", "owners", "pattern", "replaced", "tracked", "updated", "values"),
+        *("compute", "draws", "group", "owners", "pattern", "replaced", "tracked", "updated"),
+        *("templates", "values"),
     )
 
     def __init__(
@@ -43,14 +45,17 @@ class Unread:
         compute: Callable[[Any, "Unread"], None],
         pattern: Pattern,
         group: "Group",
+        templates: Sequence[Any],
         values: Sequence[Variable],
+        draws: Sequence[Sequence[tuple]],
         owners: Iterable[Ref],
         tracked: Sequence[int],
         updated: Iterable[Ref],
         replaced: Mapping[Ref, Any],
     ) -> None:
         self.compute, self.pattern, self.values, self.tracked = compute, pattern, values, tracked
-        self.owners = dict(zip(owners, tracked, strict=True))
+        self.owners, self.draws = dict(zip(owners, tracked, strict=True)), draws
+        self.templates = templates
         self.updated, self.replaced = updated, replaced
         self.group: Group | None = group
 
@@ -88,7 +93,7 @@ class Unread:
             read = _with_value(v, self._before(state, v, source))
             read.__dict__.update(source=v, tracked=place in self.tracked, storage=state.storage)
             pool[place] = read
-        _replay(pattern, pool)
+        _replay(pattern, pool, self.templates, self.draws)
         of = {pool[place]: v for place, v in places.items() if v is not None}
         # a read has the gradient of its parameter without being told
         return pool[pattern.fetches[0]], {x: v for x, v in of.items() if x.source is None}
@@ -138,23 +143,37 @@ def _with_value(v: Variable, value: Any) -> Variable:
     return Variable.of(v.dims, v.dtype, v.name, eager_value=value)
 
 
-def _replay(pattern: Pattern, pool: dict[int, Any]) -> None:
-    """Record the calls of a pattern again on leaves by place, and add their results by place."""
+def _replay(
+    pattern: Pattern,
+    pool: dict[int, Any],
+    templates: Sequence[Any],
+    draws: Sequence[Sequence[tuple]],
+) -> None:
+    """Record the calls of a pattern again on leaves by place, and add their results by place.
+
+    They draw the same numbers.
+    """
     ends = [0]
     for count in [*pattern.living, *pattern.counts]:
         ends.append(ends[-1] + count)
     calls = len(pattern.templates)
+    tracked = {place: is_tracked for place, _, is_tracked in pattern.computed}
     with not_recording():
         for k in range(calls - 1, -1, -1):
             first, end = ends[calls + k : calls + k + 2]
             inputs: Any = tuple([pool.get(place) for place in pattern.places[first:end]])
-            template, detached = pattern.templates[k], not pattern.flow[k]
+            template, detached = templates[calls - 1 - k], not pattern.flow[k]
             if isinstance(template, Template):
-                _, call = template.replay(inputs, detached)
-                results: list[Any] = [r() for r in call.alive]
+                made = template.replay(inputs, detached)
+                if draws:
+                    made[1].draws = draws[calls - 1 - k]
+                results: list[Any] = [r() for r in made[1].alive]
             else:
                 node = RecordedNode(template, inputs, detached)
                 results = [node.output(i) for i in range(len(node.alive))]
             first, end = ends[k : k + 2]
-            there = zip(pattern.places[first:end], results, strict=True)
-            pool.update((place, y) for place, y in there if place != pattern.missing)
+            for place, y in zip(pattern.places[first:end], results, strict=True):
+                if place != pattern.missing:
+                    pool[place] = y
+                    if not tracked[place]:  # a new value of a variable
+                        y.__dict__["tracked"] = False

@@ -196,15 +196,18 @@ def _fused_again(state: State, session: Session, optimizer: Any, step: BackwardP
     cached, plan = again.cached(), pattern.last_plan(again.step.name, session)
     if plan is None or cached is None or pattern.fetches_gradients or not again.step.holds(cached):
         return False
+    if not plan.covers(step.trace):
+        return False
     state.waiting = None
     if state.unread:
         state.compute_unread(plan.updated)
     try:
         values = plan.run(session, step.trace)
     except BackendError as error:
-        state.waiting = step
         make = partial(_fused_targets, step, again.step, cached, False)
-        raise state.plans.explained(error, session, plan, step.trace, make) from error.__cause__
+        explained = state.failed(error, session, plan, step.trace, make)
+        state.waiting = step
+        raise explained from error.__cause__
     except BaseException:
         state.waiting = step
         raise
@@ -331,7 +334,7 @@ def _taken_again(state: State, session: Session, optimizer: Any, cost: Variable)
     waiting = state.waiting
     if waiting is not None:
         return waiting.loss is cost and _fused_again(state, session, optimizer, waiting)
-    if type(attributes["node"]) is not RecordedCall or state.pending:
+    if type(attributes["node"]) is not RecordedCall:
         return False
     if "history" in attributes:  # of `backward`, whose gradients are taken
         return False
@@ -344,7 +347,7 @@ def _taken_again(state: State, session: Session, optimizer: Any, cost: Variable)
         if plan is None or cached is None or not again.step.holds(cached):
             continue
         trace = pattern.match(cost, state)
-        if trace is None:
+        if trace is None or not plan.covers(trace):
             continue
         state.patterns.met(key)
         if state.unread:
@@ -353,7 +356,7 @@ def _taken_again(state: State, session: Session, optimizer: Any, cost: Variable)
             values = plan.run(session, trace)
         except BackendError as error:
             make = partial(_targets, trace, [cost], again.step, cached)
-            raise state.plans.explained(error, session, plan, trace, make) from error.__cause__
+            raise state.failed(error, session, plan, trace, make) from error.__cause__
         state.finish_again(trace, plan, values, again.step.is_ended)
         return True
     return False

@@ -19,6 +19,10 @@ class Recorder(Protocol):
     outer: Any  # the recorder that was in force before, if any
     ended: bool  # whether its block is left
     immediate: bool  # whether each such op is computed before it returns
+    follows: bool  # whether it goes on in the session by which `reset` replaces its own
+
+    def go_on(self, old: Any, new: Any) -> None:
+        """Record in a new session from here on, if it has recorded in this old one."""
 
     def within(self, session: Any) -> Any:
         """Record in another session from here on; None if it is that of this recorder."""
@@ -76,8 +80,8 @@ class Recorder(Protocol):
     def draw(self, stream: int) -> Any:
         """Return the identity of the next random draw of a stream."""
 
-    def assign(self, node: Any, effects: Sequence) -> None:
-        """Note the values that persistent variables take once the node is computed."""
+    def assign_with(self, x: Any, effects: Sequence) -> None:
+        """Note the values that persistent variables take once a Variable is computed."""
 
     def minimize_again(self, optimizer: Any, cost: Any) -> bool:
         """Take a step of an optimizer if it is like one before, and return whether it is."""

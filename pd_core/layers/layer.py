@@ -32,6 +32,13 @@ from .summary import summary
 
 Computed = Callable[[tuple[int, ...], Parameter], Variable]  # (shape, spec) -> parameter
 
+
+def _is_of_ours(function: Any) -> bool:
+    """Whether a function is a method of a layer of pd_core, which says when it changes."""
+    owner = getattr(function, "__self__", None)
+    return isinstance(owner, Layer) and owner._is_ours
+
+
 _SIZES = "the others have names, and the first call sees the size of the input"
 
 
@@ -126,6 +133,7 @@ class Layer(Structure):
                     if recording is not None and self._is_ours:
                         plain = function == self.forward and not (self._pre_hooks or self._hooks)
                         same = plain and not kwargs and self._may_repeat()
+                        same = same and all(map(_is_of_ours, self._functions.values()))
                         given = inputs if same else ()
                         output = recording.learned(self, given, output, watched)
                     return output

@@ -30,6 +30,12 @@ class _Reparametrized(Layer):
         self.layer, self.of, self.axis = layer, parameter, axis
         layer.compute_parameter(parameter, self._weight)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        layer = vars(self).get("layer")
+        if layer is not None:  # what its calls compute may be another now
+            vars(layer)["_repeats"] = False
+
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return what the layer computes of the inputs."""
         output = self.layer(*inputs, **kwargs)

@@ -70,8 +70,8 @@ def mode_switch(
         return b
     recording = recorder()
     if recording is not None:
-        if effects and a.node is not None:
-            recording.assign(a.node, [(v, constant(value)) for v, value in effects])
+        if effects:
+            recording.assign_with(a, [(v, constant(value)) for v, value in effects])
         return a
     assignments = tuple([Assignment(v, value, is_effect=True) for v, value in effects])
     return composite("ModeSwitch", a, b, types=[(a.dims, a.dtype)], effects=assignments)

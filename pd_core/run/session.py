@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from threading import Lock
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -388,16 +388,13 @@ class Session(NotCopied, MovedNames):
             self.store.close()
 
     def __enter__(self) -> Self:
-        recording = recorder()
-        if recording is not None:  # values at hand are those of this session
-            recording = recording.within(self)
-        _entered.set((*_entered.get(), (self, recording)))
+        enter_session(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
         entered = _entered.get()  # blocks of generators may end in any order
-        last = max(k for k, (session, _) in enumerate(entered) if session is self)
-        recording = entered[last][1]
+        last = max(k for k, each in enumerate(entered) if each.session is self)
+        recording = entered[last].recording
         if recording is not None:
             recording.end()
         _entered.set(entered[:last] + entered[last + 1 :])
@@ -408,20 +405,64 @@ class Session(NotCopied, MovedNames):
 _default: list[Session] = []
 _reset_functions: list[Callable[[], None]] = []
 _default_lock = Lock()
-# each with what records in it, where it was entered while values were at hand
-_entered: ContextVar[tuple[tuple[Session, Any], ...]] = ContextVar("pd_core.session", default=())
+
+
+class _Entered(NamedTuple):
+    """A session that was entered, with what records in it if values were at hand."""
+
+    session: Session
+    recording: Any
+    follows: bool  # whether `reset` replaces it
+
+
+_entered: ContextVar[tuple[_Entered, ...]] = ContextVar("pd_core.session", default=())
+
+
+def enter_session(session: Session, follows: bool = False) -> None:
+    """Begin a `with`; one that `follows` goes on in the session by which `reset` replaces it.
+
+    It ends with `__exit__` of the session that it has then.
+    """
+    recording = recorder()
+    if recording is not None:  # values at hand are those of this session
+        recording = recording.within(session)
+    _entered.set((*_entered.get(), _Entered(session, recording, follows)))
+
+
+def plain_session() -> Session:
+    """Return the session that is in force where no `with` has entered another one."""
+    if not _default:
+        with _default_lock:
+            if not _default:
+                _default.append(Session())
+    return _default[0]
+
+
+def follows_reset() -> bool:
+    """Return whether `reset` replaces the session in force: no `with session:` has chosen it."""
+    entered = _entered.get()
+    return not entered or entered[-1].follows
+
+
+def replace_session(old: Session, new: Session) -> None:
+    """Let what is open in this thread, and follows `reset`, go on in another session."""
+    entered = list(_entered.get())
+    for k, (session, recording, follows) in enumerate(entered):
+        if follows and session is old:
+            entered[k] = _Entered(new, recording, follows)
+    _entered.set(tuple(entered))
+    current = recorder()
+    while current is not None:
+        current.go_on(old, new)
+        current = current.outer
 
 
 def default_session() -> Session:
     """Return the session of the innermost `with session:`, else one created on first use."""
     entered = _entered.get()
     if entered:
-        return entered[-1][0]
-    if not _default:
-        with _default_lock:
-            if not _default:
-                _default.append(Session())
-    return _default[0]
+        return entered[-1].session
+    return plain_session()
 
 
 def use_device(device: str) -> None:
@@ -451,15 +492,20 @@ def use_device(device: str) -> None:
 def reset(seed: int | None = None) -> None:
     """Replace the default session by a new one on the same device, and clear all names.
 
-    A `with` of a session or of `pd.guard()` that is open keeps its own, with its seed and draws.
+    `with pd.guard():` and `no_grad()` that are open in this thread go on in the new one; what was
+    recorded before and not computed is gone. A `with` of a session keeps it, with its seed and
+    draws, and so do guards inside.
 
     Args:
         seed: an integer, 0 by default.
     """
     clear_names()
     with _default_lock:
-        device = _default[0].device if _default else "cpu"
-        _default[:] = [Session(device, 0 if seed is None else seed)]
+        old = _default[0] if _default else None
+        new = Session("cpu" if old is None else old.device, 0 if seed is None else seed)
+        _default[:] = [new]
+    if old is not None:
+        replace_session(old, new)
     for function in _reset_functions:
         function()
 

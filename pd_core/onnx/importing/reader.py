@@ -24,12 +24,11 @@ from . import control, modes, quantized, sequences
 from .broadcasting import MeetingSizes
 from .classical import DOMAIN as CLASSICAL
 from .flow import MAX_OPERATORS
-from .functions import Key, called_by, function_of
+from .functions import function_of
 from .fused import refusal
 from .loading import MALFORMED, STANDARD, checked_opsets, first_line
 from .low_bits import MICROSOFT
 from .protocol import UnfitSizes, Value
-from .single import with_ranks
 from .sizes import FOLD_LIMIT, folded, reshaped
 from .text import LABELS, Text, on_labels, on_text, stored_value, text_of
 from .versions import Operator, adapted, attribute_value, stored
@@ -44,7 +43,7 @@ Operands = Callable[[NodeProto, list[Value]], list[Value]]
 class File:
     """State shared by the readers of all graphs of a file.
 
-    functions   by (domain, name, overload)
+    functions   by (domain, name)
     folder      of its external tensors
     training    whether BatchNormalization and Dropout train in a training step
     statistics  running statistics
@@ -58,14 +57,14 @@ class File:
     operands    replaces the inputs of nodes of the outermost graph
     """
 
-    functions: dict[Key, FunctionProto] = field(default_factory=dict)
+    functions: dict[tuple[str, str], FunctionProto] = field(default_factory=dict)
     folder: str | None = None
     training: bool = False
     statistics: frozenset[Variable] = frozenset()
     fold_limit: int = FOLD_LIMIT
     input_sizes: frozenset[Dim] = frozenset()
     freed: Mapping[Dim, int] = field(default_factory=dict)
-    callers: tuple[Key, ...] = ()
+    callers: tuple[tuple[str, str], ...] = ()
     count: int = 0
     opened: dict[str, str] = field(default_factory=dict)
     meeting: MeetingSizes = field(default_factory=MeetingSizes)
@@ -181,7 +180,7 @@ class Reader:
         if self.named and self.file.operands is not None:
             inputs = self.file.operands(proto, inputs)
         attributes = dict(self._attributes(proto))
-        function = self.file.functions.get(called_by(proto))
+        function = self.file.functions.get((proto.domain, proto.op_type))
         if function is not None:
             return self._call_once(function, inputs, attributes, len(proto.output))
         if proto.domain not in STANDARD:
@@ -215,7 +214,6 @@ class Reader:
             return [text]
         if any(isinstance(x, Text) for x in op.inputs) and op.op_type not in sequences.readers:
             return on_text(self, op)
-        op = with_ranks(op)
         if op.op_type in control.readers:
             return control.readers[op.op_type](self, op)
         if op.op_type in sequences.readers:
@@ -258,7 +256,7 @@ class Reader:
 
     def _call_once(self, function, inputs, attributes, outputs):
         """Call a function of the file; DamagedModel if it calls itself."""
-        key = (function.domain, function.name, function.overload)
+        key = (function.domain, function.name)
         if key in self.file.callers:
             raise DamagedModel(f"the function {function.name!r} calls itself")
         self.file.callers += (key,)

@@ -15,7 +15,6 @@ from ...graph.node import apply
 from ...graph.variable import Variable
 from . import patterns
 from .evaluation import evaluate, one_node_model
-from .functions import Key
 from .loading import STANDARD
 from .text import is_text, stored_text
 from .versions import attribute_value, bits, stored
@@ -39,7 +38,7 @@ class StoredTensors:
     def __init__(
         self,
         graph: GraphProto,
-        functions: dict[Key, FunctionProto],
+        functions: dict[tuple[str, str], FunctionProto],
         folder: str | None,
         trainable: bool | str | Sequence[str],
         frozen: str | Sequence[str],

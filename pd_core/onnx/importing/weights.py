@@ -13,7 +13,6 @@ from onnx import FunctionProto, GraphProto
 
 from . import patterns
 from .flow import Flow
-from .functions import Key
 
 _RECURRENT = ("RNN", "GRU", "LSTM")
 _NORMALISATIONS = (
@@ -65,7 +64,7 @@ class Decision:
 
 def decisions(
     graph: GraphProto,
-    functions: dict[Key, FunctionProto],
+    functions: dict[tuple[str, str], FunctionProto],
     arrays: dict[str, np.ndarray],
 ) -> dict[str, Decision]:
     """Return {name: Decision} for float arrays by name, also the outputs of DequantizeLinear."""

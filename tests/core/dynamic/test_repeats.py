@@ -57,6 +57,19 @@ def test_a_layer_that_has_changed_is_called_anew(name):
     np.testing.assert_array_equal(after[0], after[2])
 
 
+def test_a_computed_parameter_follows_what_computes_it():
+    norm, layer, factors = pd.nn.SpectralNorm(pd.nn.FC(3)).eval(), pd.nn.FC(3), [1.0]
+    layer.compute_parameter("W", lambda shape, spec: pd.full(shape, factors[-1]))
+    for net, change in (
+        (norm, lambda: setattr(norm, "axis", 0)),
+        (layer, lambda: factors.append(2.0)),
+    ):
+        before = [check(net) for _ in range(3)]
+        change()
+        after = [check(net) for _ in range(3)]
+        assert not np.allclose(before[-1], after[0])
+
+
 def test_modes_of_a_layer_are_told_apart():
     net = pd.nn.Sequential(pd.nn.FC(50), pd.nn.Dropout(0.5))
     x = np.ones((2, 3), np.float32)

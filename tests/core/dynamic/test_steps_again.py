@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
-from pd_core.dynamic import update
+from pd_core.dynamic import recorder, update
 from pd_core.dynamic.state import State
 from pd_core.graph.errors import BackendError
 from pd_core.run.session import default_session
@@ -478,3 +478,63 @@ def test_ops_draw_anew_in_each_call(name):
         assert pd.stats()["compiled"] == compiled
         for k, one in enumerate(drawn):
             assert one.std() > 0.1 and all((one != other).any() for other in drawn[:k])
+
+
+# ---- everyday steps
+
+
+class Mean(pd.nn.Layer):
+    """The mean over the steps of what a layer returns, which is the first of several results."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        y = self.layer(pd.reshape(x, [-1, 1, 3]))
+        return pd.reduce_mean(y[0] if isinstance(y, tuple) else y, 1)
+
+
+class Centred(pd.nn.Layer):
+    """x without a moving mean."""
+
+    def forward(self, x):
+        mean = self.buffer("mean", [3])
+        moved = mean * 0.5 + pd.reduce_mean(x, 0) * 0.5
+        return pd.mode_switch(x - moved, x - mean, [(mean, moved)])
+
+
+EVERYDAY = {
+    "batch norm": lambda: pd.nn.BatchNorm1d(),
+    "batch norm twice": lambda: pd.nn.Sequential(*[pd.nn.BatchNorm1d()] * 2),
+    "spectral norm": lambda: pd.nn.SpectralNorm(pd.nn.FC(3)),
+    "weight norm": lambda: pd.nn.WeightNorm(pd.nn.FC(3)),
+    "state of one's own": Centred,
+    "dropout": lambda: pd.nn.Sequential(pd.nn.FC(3), pd.nn.Dropout(0.5)),
+    "lstm": lambda: Mean(pd.nn.LSTM(3)),
+    "gru": lambda: Mean(pd.nn.GRU(3)),
+    "attention": lambda: Mean(pd.nn.MultiHeadAttention(3, 1)),
+}
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_everyday_steps_are_taken_again(name, again, monkeypatch):
+    # other networks of this name had other numbers at these lines
+    monkeypatch.setattr(recorder, "_values", {})
+    monkeypatch.setattr(recorder, "_changing", set())
+    net, rule = pd.nn.Sequential(EVERYDAY[name](), pd.nn.FC(1)), pd.AdamOptimizer(0.01)
+    with pd.guard():
+        for k in range(9):
+            rows = 4 if k < 4 else 2 + k % 3  # other sizes are the same step
+            loss = loss_of(net, X[:rows], Y[:rows])
+            if k % 2:
+                float(loss)  # looked at before
+            rule.minimize(loss)
+        assert again["step"][-4:] == [True] * 4
+        for _ in range(5):
+            loss = loss_of(net)
+            loss.backward()
+            rule.minimize(loss)
+            net.clear_gradients()
+        # those with draws fetch their gradients, another program
+        assert again["backward"][-2:] == [name != "dropout"] * 2

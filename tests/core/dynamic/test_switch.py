@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
+from pd_core.graph.roles import Storage
 
 ONES = np.ones((1, 3), np.float32)
 
@@ -65,6 +66,46 @@ def test_reset_goes_on_with_the_new_session():
     (w * 2.0).numpy()
     assert pd.default_session().has(w)
     assert not old.has(w)
+
+
+def drawn():
+    """What a layer draws and a net begins with."""
+    net, drop = pd.nn.FC(2, name="net"), pd.nn.Dropout(0.5, name="drop")
+    return np.append(drop(np.ones(9, np.float32)).numpy(), net(ONES).numpy())
+
+
+def test_reset_reaches_the_guard_around_it():
+    pd.reset(seed=5)
+    with pd.guard():
+        want = drawn()
+    with pd.guard():
+        w = pd.Variable("w", data=ONES)
+        kept, gone = w * 2.0, w * 3.0
+        kept.numpy()
+        for _ in range(2):
+            pd.reset(seed=5)
+            np.testing.assert_array_equal(drawn(), want)
+        with pd.guard(), pd.no_grad():
+            pd.reset(seed=5)
+            np.testing.assert_array_equal(drawn(), want)
+        session = pd.default_session()
+        assert session.seed == 5
+        np.testing.assert_array_equal(kept.numpy(), 2 * ONES)
+        # what the collector has freed with the session
+        vars(gone)["node"].inputs[0].__dict__["storage"] = Storage(state=lambda: None)
+        with pytest.raises(pd.NotComputed, match=r"w: .*dropped before .*\n.*before pd\.reset"):
+            gone.numpy()
+    assert pd.default_session() is session
+
+
+def test_reset_leaves_a_session_that_was_chosen_alone():
+    with pd.Session(seed=3) as session, pd.guard():
+        want = drawn()
+        pd.reset(seed=5)
+        assert pd.default_session() is session
+    with pd.Session(seed=3), pd.guard():
+        np.testing.assert_array_equal(drawn(), want)
+    assert pd.default_session().seed == 5
 
 
 def test_static_graphs_are_evaluated_as_well():
