@@ -205,7 +205,7 @@ def test_lines_go_on_with_what_they_had_seen(build, tmp_path):
 
 def test_what_lines_have_seen_is_checked():
     state = {"sizes": [["a.py:3", "float32", 2, [None, 4]]], "changing": ["a.py:3"]}
-    state["numbers"] = [["a.py:3", "scale", 7, [[11, [], "AACAPw=="]]]]
+    state["numbers"] = [["a.py:3", "layer", "scale", 7, [[11, [], "AACAPw=="]]]]
     forget()
     seen.set_earlier(seen.decoded(state))
     try:
