@@ -520,8 +520,8 @@ EVERYDAY = {
 @pytest.mark.parametrize("name", EVERYDAY)
 def test_everyday_steps_are_taken_again(name, again, monkeypatch):
     # other networks of this name had other numbers at these lines
-    monkeypatch.setattr(recorder, "_values", {})
-    monkeypatch.setattr(recorder, "_changing", set())
+    monkeypatch.setattr(recorder, "numbers", {})
+    monkeypatch.setattr(recorder, "changing", set())
     net, rule = pd.nn.Sequential(EVERYDAY[name](), pd.nn.FC(1)), pd.AdamOptimizer(0.01)
     with pd.guard():
         for k in range(9):
