@@ -3,6 +3,7 @@
 `PD_EVERY_CASE=1` tries all of them: `python -m tests.campaign cases`.
 """
 
+import itertools
 import os
 
 EVERY = bool(os.environ.get("PD_EVERY_CASE"))
@@ -15,6 +16,18 @@ def thinned(cases, step):
     of each axis.
     """
     return list(cases)[:: 1 if EVERY else step]
+
+
+def in_turn(cases, kinds):
+    """Return pairs: each case with one of the kinds, in turn; in the campaign with all."""
+    if EVERY:
+        return list(itertools.product(cases, kinds))
+    return list(zip(cases, itertools.cycle(kinds), strict=False))
+
+
+def words(value):
+    """Return the name of a function or class, else the text of a value: for ids of cases."""
+    return getattr(value, "__name__", str(value))
 
 
 def one_of_each(cases, key, step):

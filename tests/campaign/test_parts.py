@@ -191,9 +191,11 @@ def test_thinned_tables_are_whole_in_the_campaign(monkeypatch):
     few = thinned.one_of_each(table, lambda case: case[0], 4)
     assert few == [("a", 0), ("b", 0), ("b", 1), ("c", 0), ("c", 2)]
     assert thinned.thinned(table, 5) == [("a", 0), ("b", 1), ("c", 2)]
+    assert thinned.in_turn("abc", [0, 1]) == [("a", 0), ("b", 1), ("c", 0)]
     monkeypatch.setattr(thinned, "EVERY", True)
     assert thinned.one_of_each(table, lambda case: case[0], 4) == table
     assert thinned.thinned(table, 5) == table
+    assert thinned.in_turn("abc", range(4)) == table
 
 
 def test_failures_of_a_file_are_defects(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from pd_core.backend.passes.context import Context, each_node
 from pd_core.backend.passes.relu import exchange_relu_and_pool
 from pd_core.backend.passes.scatter import add_rows
 from pd_core.graph.node import ancestors
-from tests.thinned import thinned
+from tests.thinned import in_turn, thinned
 
 from ..ops import reference_conv as naive
 
@@ -165,9 +165,9 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("more", [0, 6])
-@pytest.mark.parametrize("w, options", **named(LARGE))
-def test_gradients_of_large_filters(w, options, more, rng):
+@pytest.mark.parametrize("name, more", in_turn(LARGE, [0, 6]))
+def test_gradients_of_large_filters(name, more, rng):
+    w, options = LARGE[name]
     n = len(w) - 2
     holes = np.broadcast_to(options.get("dilations", 1), n)
     pads = options.get("pads", 0)

@@ -25,6 +25,7 @@ def shares(step):
         sizes[-1] += ROWS - sum(sizes)
     elif step % 2:
         sizes = [ROWS // size] * size
+        sizes[-1] += ROWS - sum(sizes)
     else:  # only one has any
         sizes = [ROWS if r == step % size else 0 for r in range(size)]
     return np.cumsum([0, *sizes])

@@ -189,8 +189,12 @@ def rank(program, folder, plan):
     plan, folder = json.loads(plan), Path(folder)
     distributed.init(bucket_bytes=64, divisions=plan.get("divisions", 1))
     before = distributed.rank()
-    result = globals()[program](Killer(folder, plan))
-    (folder / f"end-{before}").write_text(json.dumps({**result, "digest": digest()}))
+    result = globals()[program](Killer(folder, plan)) | {"digest": digest()}
+    if plan.get("undisturbed"):  # the same training from the beginning
+        pd.reset()
+        globals()[program](Killer(folder / "undisturbed", plan))
+        result["undisturbed"] = digest()
+    (folder / f"end-{before}").write_text(json.dumps(result))
 
 
 # ---- the job
@@ -243,8 +247,11 @@ def shrinking(plan, program="surviving"):
     return max(seconds, default=None)
 
 
-def ending(plan, undisturbed):
-    """Kill a rank of a job that ends, and start it again; return the seconds until its end."""
+def ending(plan, undisturbed=None):
+    """Kill a rank of a job that ends, and start it again; return the seconds until its end.
+
+    The result has the bits `undisturbed`, without them those of a training in the second job.
+    """
     with tempfile.TemporaryDirectory() as folder:
         job, ends = start("resumed", folder, plan)
         now, kill = time.time(), Path(folder) / "kill"
@@ -257,9 +264,11 @@ def ending(plan, undisturbed):
             # MPI_Finalize, where ranks wait that are through, can say nothing
             assert said == (1, 1) or (ends and said == (0, 0)), (plan, job.stderr[:3000])
             assert "Traceback" not in job.stderr, (plan, job.stderr[:3000])
-            job, ends = start("resumed", folder, {"ranks": plan["ranks"]})
+            again = {"ranks": plan["ranks"], "undisturbed": undisturbed is None}
+            job, ends = start("resumed", folder, again)
     assert job.returncode == 0, (plan, job.stderr[:3000])
-    assert {end["digest"] for end in ends.values()} == {undisturbed}, (plan, ends)
+    bits = {end.get("undisturbed", undisturbed) for end in ends.values()}
+    assert {end["digest"] for end in ends.values()} == bits, (plan, ends)
     assert len(ends) == plan["ranks"], (plan, ends)
     return seconds
 

@@ -12,6 +12,7 @@ import numpy as np
 import pd_core as pd
 from pd_core import distributed, training
 from pd_core.ops.ranks import synchronize_batch_norm
+from tests.thinned import EVERY
 
 ROWS, STEPS = 8, 6
 f32 = np.float32
@@ -389,10 +390,22 @@ def save_results(programs, folder, names=""):
             np.savez(path, **program())
 
 
+def some(names):
+    """Return the names of programs; none, which stands for all, in the campaign."""
+    return "" if EVERY else names
+
+
+# with more ranks than two: what is of the rows and numbers of ranks, and a training of each kind
+OF_MANY = some(
+    "adam module_in_guard embedding batch_norm sync_batch_norm sync_batch_norm_of_few_rows uneven"
+    " accumulation_in_guard own_statistics dropout collectives"
+)
+
+
 OPTIONS = {  # of init, and the programs that are run with them
     "plain": ({}, ""),
-    "again": ({}, ""),
-    "divided": ({"divisions": 3}, ""),
+    "again": ({}, some("adam runner dropout collectives")),
+    "divided": ({"divisions": 3}, some("momentum module_in_guard embedding gan sync_batch_norm")),
     "float16": ({"wire_dtype": "float16"}, "adam"),
     "bfloat16": ({"wire_dtype": "bfloat16"}, "adam"),
     "sum": ({"reduce": "sum"}, "own_statistics"),
@@ -408,7 +421,7 @@ def main(folder, *chosen):
         distributed.init(bucket_bytes=64, **options)
         rank, size = distributed.rank(), distributed.world_size()
         (Path(folder) / each).mkdir(exist_ok=True)
-        save_results(PROGRAMS, f"{folder}/{each}", names)
+        save_results(PROGRAMS, f"{folder}/{each}", names or (OF_MANY if size > 2 else ""))
         distributed.shutdown()
 
 

@@ -1,7 +1,7 @@
 """Trainings by Runners and `Module.fit` that several ranks run.
 
-`python -m tests.core.distributed.runner_programs FOLDER`. Each rank writes what it ends with. One
-process trains on the batches of 2 and of 4 ways together.
+`python -m tests.core.distributed.runner_programs FOLDER WAYS...`. Each rank writes what it ends
+with. One process trains on the batches of these numbers of ways together.
 """
 
 import random
@@ -17,7 +17,7 @@ from pd_core import distributed, training
 f32 = np.float32
 rank, size, ways, folder = 0, 1, 1, Path()
 
-ROWS, BATCH = 43, 10  # the last batch has fewer rows than four ranks
+ROWS, BATCH = 42, 10  # the last batch has fewer rows than three ranks
 rng = np.random.default_rng(5)
 FEATURES = rng.standard_normal((ROWS, 5)).astype(f32)
 LABELS = (FEATURES[:, 0] > 0).astype(np.int64)
@@ -228,13 +228,13 @@ OWN = [own_runner, functions]  # which depend on the number of ways
 PROGRAMS = [*OWN, split_runner, two_players, fit, fit_step, fit_reader, results]
 
 
-def main(path):
+def main(path, *numbers):
     global rank, size, ways, folder
     distributed.init()
     rank, size = distributed.rank(), distributed.world_size()
     folder = Path(path)
-    for ways in [size] if size > 1 else [2, 4]:
-        for program in PROGRAMS if ways == 2 or size > 1 else OWN:
+    for first, ways in enumerate([size] if size > 1 else map(int, numbers)):
+        for program in OWN if first else PROGRAMS:
             pd.reset(seed=3)
             name = f"{program.__name__}-{ways}" if program in OWN else program.__name__
             np.savez(folder / f"{name}-{rank}.npz", **program())

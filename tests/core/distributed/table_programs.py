@@ -1,7 +1,8 @@
 """Small trainings of sharded tables that several ranks run.
 
-`python -m tests.core.distributed.table_programs FOLDER SHARED`. Each rank trains on its
-rows of every batch, and writes what it ends with; tables as a whole, from all ranks.
+`python -m tests.core.distributed.table_programs FOLDER SHARED NAMES...`, without names all of them.
+Each rank trains on its rows of every batch, and writes what it ends with; tables as a whole, from
+all ranks.
 """
 
 import errno
@@ -425,13 +426,13 @@ PROGRAMS = [
 AGAIN = "adam two_tables in_guard"  # run twice
 
 
-def main(folder, shared):
+def main(folder, shared, *names):
     global rank, size, root
     distributed.init()
     rank, size, root = distributed.rank(), distributed.world_size(), Path(shared)
     if size == 2:
         save_results(PROGRAMS, f"{folder}/again", AGAIN)
-    save_results(PROGRAMS, folder)
+    save_results(PROGRAMS, folder, " ".join(names))
 
 
 if __name__ == "__main__":

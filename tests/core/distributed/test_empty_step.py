@@ -5,6 +5,10 @@ import pytest
 
 from tests.core.distributed import jobs
 from tests.core.distributed.empty_programs import WHOLE
+from tests.thinned import thinned
+
+RANKS = thinned([3, 2, 4], 3)  # of three ranks two have a batch while one has none
+EACH = pytest.mark.parametrize("ranks", RANKS)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +33,7 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [program.__name__ for program in WHOLE])
-@pytest.mark.parametrize("ranks", [2, 4])
+@EACH
 def test_as_one_process_on_the_whole_batches(results, ranks, name):
     (whole,) = results(1)[name]
     first, *others = results(ranks)[name]
@@ -39,17 +43,18 @@ def test_as_one_process_on_the_whole_batches(results, ranks, name):
         assert all(other[key].tobytes() == first[key].tobytes() for other in others)
 
 
-def test_equal_weights_are_those_of_ranks_with_a_batch(results):
-    for ranks in (2, 4):
-        parts = [[r + 1.0 for r in range(ranks) if s[r]] for s in shares(ranks)]
-        for own in results(ranks)["equal_weights"]:
-            expected = -np.sum([np.mean(part) for part in parts])
-            np.testing.assert_allclose(own["w"], expected, rtol=1e-6)
+@EACH
+def test_equal_weights_are_those_of_ranks_with_a_batch(results, ranks):
+    parts = [[r + 1.0 for r in range(ranks) if s[r]] for s in shares(ranks)]
+    for own in results(ranks)["equal_weights"]:
+        expected = -np.sum([np.mean(part) for part in parts])
+        np.testing.assert_allclose(own["w"], expected, rtol=1e-6)
 
 
-def test_sums_are_those_of_ranks_with_a_batch(results):
-    total = sum(sum(r + 1.0 for r in range(2) if s[r]) for s in shares(2))
-    for own in results(2, "sum")["equal_weights"]:
+@EACH
+def test_sums_are_those_of_ranks_with_a_batch(results, ranks):
+    total = sum(sum(r + 1.0 for r in range(ranks) if s[r]) for s in shares(ranks))
+    for own in results(ranks, "sum")["equal_weights"]:
         np.testing.assert_allclose(own["w"], -total, rtol=1e-6)
 
 
@@ -60,21 +65,24 @@ def shares(ranks):
     return [first, [True] * ranks, alone[0], [True] * ranks, alone[1], [True] * ranks]
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@EACH
 def test_empty_steps_leave_moving_statistics(results, ranks):
     for rank, own in enumerate(results(ranks)["statistics"]):
         changed = (np.diff(own["seen"], axis=0) != 0).all(1)
         assert changed.tolist() == [step % ranks != rank for step in range(4)]
 
 
-def test_an_empty_step_exchanges_what_was_accumulated(results):
-    for own in results(2)["accumulated"]:
-        # two steps with the mean of rank 0's one gradient of 1 and of rank 1's two of 2
-        np.testing.assert_allclose(own["w"], -2 * (1.0 + 4.0) / 2)
+@EACH
+def test_an_empty_step_exchanges_what_was_accumulated(results, ranks):
+    for own in results(ranks)["accumulated"]:
+        # two steps with the mean of rank 0's one gradient of 1, of rank 1's two of 2, and so on
+        total = 1.0 + sum(2.0 * (rank + 1) for rank in range(1, ranks))
+        np.testing.assert_allclose(own["w"], -2 * total / ranks, rtol=1e-6)
 
 
-def test_errors_of_empty_steps(results):
-    for own in results(2)["errors"]:
+@EACH
+def test_errors_of_empty_steps(results, ranks):
+    for own in results(ranks)["errors"]:
         nobody, no_gradients, sums, exchanging = own["texts"]
         assert "the step sums over the ranks before its gradients" in sums
         assert "no rank has a batch in this step" in nobody

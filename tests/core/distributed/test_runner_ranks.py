@@ -8,7 +8,7 @@ from tests.core.distributed import jobs
 from tests.core.distributed.runner_programs import OWN, PROGRAMS
 from tests.thinned import thinned
 
-RANKS = thinned([4, 2], 2)
+RANKS = thinned([3, 2, 4], 3)  # of three ranks one has no batch of its own, and no last row
 NAMES = [program.__name__ for program in PROGRAMS]
 
 
@@ -20,7 +20,9 @@ def job(tmp_path_factory):
     def of(ranks):
         if ranks not in folders:
             folders[ranks] = tmp_path_factory.mktemp("job")
-            jobs.run(ranks, "-m", "tests.core.distributed.runner_programs", folders[ranks])
+            ways = RANKS if ranks == 1 else ()
+            program = "tests.core.distributed.runner_programs"
+            jobs.run(ranks, "-m", program, folders[ranks], *ways)
         return folders[ranks]
 
     jobs.mpiexec()  # skips before the first job

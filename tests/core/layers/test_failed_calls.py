@@ -10,6 +10,7 @@ from pd_core.graph import names as naming
 from pd_core.graph import node, variable
 from pd_core.optimizers import tracing
 from pd_core.optimizers.base import Optimizer
+from tests.thinned import thinned
 
 nn = pd.nn
 X = np.linspace(-1, 1, 24, dtype="float32")
@@ -145,7 +146,7 @@ def own_names():
         yield
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", thinned(LAYERS, 2))
 def test_a_call_that_fails_anywhere_leaves_nothing(name, monkeypatch):
     call, fault = LAYERS[name], Fault(monkeypatch)
     monkeypatch.setattr(f"{__name__}.FAULTS", [fault])

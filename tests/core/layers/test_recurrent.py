@@ -235,7 +235,7 @@ WRONG = [(7, "int64"), (-1, "int64"), (7, "uint8")]
 WRONG = [(x, *each) for x in (pd.nn.RNN, pd.nn.GRU, pd.nn.LSTM) for each in WRONG]
 
 
-@pytest.mark.parametrize("layer, length, kind", thinned(WRONG, 2))
+@pytest.mark.parametrize("layer, length, kind", thinned(WRONG, 4))
 def test_lengths_beyond_the_padding(layer, length, kind, rng):
     values, wrong = rng.standard_normal((3, 6, F)).astype("f"), np.array([2, length, 6], kind)
     words = rf": {length} in row 1 is outside 0 … 6"

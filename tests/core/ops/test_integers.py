@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
+from tests.thinned import in_turn
 
 TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES = pytest.mark.parametrize("dtype", TYPES)
@@ -129,8 +130,9 @@ def test_powers_below_zero_of_integers_that_are_fed():
 AXES = [None, 0, 1, 2, (0, 1), (0, 2), (1, 2)]
 
 
-@DTYPES
-@pytest.mark.parametrize("dims", [[4, 7, 5], [None, 7, 5], [None] * 3], ids=str)
+@pytest.mark.parametrize(
+    "dtype, dims", in_turn(TYPES, [[4, 7, 5], [None, 7, 5], [None] * 3]), ids=str
+)
 def test_reductions(dtype, dims, rng):
     a, x = of_all_sizes(rng, dtype, 4, 7, 5), pd.Variable(dims, dtype=dtype)
     total = dtype if a.itemsize > 2 else "int64"

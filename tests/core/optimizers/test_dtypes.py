@@ -1,9 +1,12 @@
 """Parameters of several element types in one update: each takes the steps that it takes alone."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import pd_core as pd
+from tests.thinned import thinned
 
 OPTIMIZERS = [
     *("SGD", "Momentum", "Adam", "AdamW", "AdaGrad", "DecayedAdaGrad", "RMSProp", "AdaDelta"),
@@ -29,8 +32,7 @@ def trained(name, settings, dtypes):
         return [w.eval() for w in own]
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name, settings", thinned(itertools.product(OPTIMIZERS, SETTINGS), 2))
 def test_parameters_of_two_types_take_the_same_steps(name, settings):
     made = SETTINGS[settings]
     wanted = trained(name, made(), ["float32", "float32"])

@@ -5,6 +5,7 @@ import pytest
 
 import pd_core as pd
 from pd_core import training
+from tests.thinned import thinned
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 3)).astype(np.float32)
@@ -103,7 +104,7 @@ GUARDED = ("sgd", "adamw", "l2", "global norm")
 CASES = [(name, "static") for name in CLASSES] + [(name, "guard") for name in GUARDED]
 
 
-@pytest.mark.parametrize("name, mode", CASES)
+@pytest.mark.parametrize("name, mode", thinned(CASES, 2))
 def test_numbers_that_are_set_count_from_the_next_step(name, mode):
     dtype, new = "float64" if name == "float64" else "float32", settings_of(name)
     with pd.fresh() as session:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
+from tests.thinned import thinned
 
 from .test_settings import CLASSES, Training, X, made
 
@@ -43,7 +44,7 @@ CASES += [("adam", mode, move) for mode in ("static", "guard") for move in MOVES
 CASES += [("adafactor", "guard", "state"), ("accumulated", "guard", "deepcopy")]
 
 
-@pytest.mark.parametrize("name, mode, move", CASES)
+@pytest.mark.parametrize("name, mode, move", thinned(CASES, 2))
 def test_steps_go_on_with_the_same_bits(name, mode, move):
     run = Training(made(name), mode).steps(3)
     run.optimizer.learning_rate = 0.02

@@ -11,6 +11,7 @@ from pd_core.graph.variable import constant
 from pd_core.run.changes import changes_of, computed_changes
 from pd_core.run.programs import Source, compiled
 from pd_core.run.resizing import Templates
+from tests.thinned import in_turn, thinned, words
 
 
 class Models(OrtBackend):
@@ -133,8 +134,7 @@ def compare(network, dtype, optimizer, every):
 SIZES = [(7, 20, 3), (7, 21, 3), (40, 21, 17), (30, 30, 30), (9, 1, 2), (20, 2100, 4), (2, 3, 41)]
 
 
-@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
-@pytest.mark.parametrize("name", ["SGD", "Adam"])
+@pytest.mark.parametrize("network, name", in_turn(NETWORKS, ["SGD", "Adam"]), ids=words)
 def test_steps_for_other_sizes_are_those_that_are_compiled(network, name):
     made = compare(network, np.float32, OPTIMIZERS[name], SIZES)
     if network in (perceptron, regression):
@@ -145,7 +145,7 @@ CASES = [(name, np.float32) for name in OPTIMIZERS]
 CASES += [(name, np.float64) for name in ("SGD", "momentum", "RMSProp")]
 
 
-@pytest.mark.parametrize("name, dtype", CASES)
+@pytest.mark.parametrize("name, dtype", thinned(CASES, 2))
 def test_steps_of_every_optimizer_are_those_that_are_compiled(name, dtype):
     rng = np.random.default_rng(len(name))
     every = [(64, 33, 48, 10), (64, 41, 35, 10)]

@@ -489,7 +489,7 @@ def run_a_pass(runner):
         runner.items[2]._resumed = None
 
 
-@pytest.mark.parametrize("number, seed", thinned(itertools.product([3, 4], range(4)), 3))
+@pytest.mark.parametrize("number, seed", thinned(itertools.product([3, 4], range(4)), 5))
 def test_mutants_of_the_state(number, seed, copied, runner):
     path, rng = copied / f"batch-{number:05d}", random.Random(seed)
     original = json.loads((path / STATE).read_text())

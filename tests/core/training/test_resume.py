@@ -21,6 +21,7 @@ from pd_core.training import (
     TestEvery,
     Update,
 )
+from tests.thinned import thinned
 
 from .resuming import arrays, assert_resumes
 
@@ -90,9 +91,9 @@ SCHEDULES = {
 }
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
-def test_optimizers_resume(optimizer, tmp_path):
-    assert_resumes(classifier(optimizer), tmp_path)
+@pytest.mark.parametrize("name", thinned(OPTIMIZERS, 2))
+def test_optimizers_resume(name, tmp_path):
+    assert_resumes(classifier(OPTIMIZERS[name]), tmp_path)
 
 
 def test_every_optimizer_is_tested():
@@ -102,9 +103,9 @@ def test_every_optimizer_is_tested():
     assert made == (every | {pd.Lookahead}) - {pd.LBFGSOptimizer}
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
-def test_schedules_resume(schedule, tmp_path):
-    assert_resumes(classifier(lambda: pd.MomentumOptimizer(schedule)), tmp_path)
+@pytest.mark.parametrize("name", thinned(SCHEDULES, 2))
+def test_schedules_resume(name, tmp_path):
+    assert_resumes(classifier(lambda: pd.MomentumOptimizer(SCHEDULES[name])), tmp_path)
 
 
 def test_every_schedule_is_tested():

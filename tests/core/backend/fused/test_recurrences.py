@@ -13,6 +13,7 @@ from pd_core.backend.fused.build import available
 from pd_core.backend.fused.recurrences import scans
 from pd_core.backend.passes import forms
 from pd_core.graph.node import ancestors
+from tests.thinned import in_turn, thinned, words
 
 pytestmark = pytest.mark.skipif(not available(), reason="there is no C compiler here")
 
@@ -98,7 +99,7 @@ def test_layers_of_sequences_of_one_length(kind, left):
     assert {*left} == {(2, 0)}
 
 
-@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("kind", thinned(LAYERS, 2))
 def test_layers_of_sequences_of_different_lengths(kind, left):
     x, lengths = pd.Variable([None, None, 5]), pd.Variable([None], dtype="int64")
     values = targets(as_list(*LAYERS[kind](x, H, bidirectional=True, lengths=lengths)))
@@ -161,10 +162,10 @@ def some_columns():
     return step, 1, H + 1
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(
-    "cell", [peepholes, other_activations, reset_before, no_product, some_columns]
-)
+CELLS = [peepholes, other_activations, reset_before, no_product, some_columns]
+
+
+@pytest.mark.parametrize("cell, reverse", in_turn(CELLS, [False, True]), ids=words)
 def test_cells_of_scans(cell, reverse, left):
     step, states, width = cell()
     x, init = pd.Variable([None, None, width]), pd.Variable([None, H])

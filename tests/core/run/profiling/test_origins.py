@@ -11,6 +11,7 @@ import pd_core as pd
 from pd_core.gradients import engine, gradient, gradient_rules
 from pd_core.graph import node as nodes
 from pd_core.run.profiling import timed
+from tests.thinned import in_turn, words
 
 f32 = np.float32
 
@@ -231,8 +232,7 @@ def test_gradients_alone(make, truth, rng):
     assert "update" not in {row.phase for row in profile.rows()}
 
 
-@pytest.mark.parametrize("calls_backward", [True, False], ids=["backward", "minimize"])
-@pytest.mark.parametrize("make", NETWORKS, ids=[f.__name__ for f in NETWORKS])
+@pytest.mark.parametrize("make, calls_backward", in_turn(NETWORKS, [True, False]), ids=words)
 def test_values_at_hand(make, calls_backward, truth, rng):
     network, batch, layers = make(rng)
     optimizer = pd.AdamOptimizer(0.1)

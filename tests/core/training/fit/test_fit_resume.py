@@ -95,7 +95,7 @@ def trained(kind, data, *callbacks, epochs=3):
 KILLS = itertools.product([Network, Stepping], DATA, [1, 4, 6, 9, 15])
 
 
-@pytest.mark.parametrize("kind, data, killed_after", thinned(KILLS, 4))
+@pytest.mark.parametrize("kind, data, killed_after", thinned(KILLS, 7))
 def test_a_killed_training_goes_on_bit_by_bit(kind, data, killed_after, tmp_path):
     # docs/fused.md: a size of a dynamic step is open from the second one on that a process sees
     varies = kind is Stepping and data != "arrays"

@@ -13,6 +13,8 @@ import onnxruntime
 import pytest
 from safetensors.numpy import save_file
 
+from tests.thinned import thinned
+
 from .conftest import DEMO
 
 DATA = DEMO.parent / "data"
@@ -195,7 +197,7 @@ def test_ticks_are_round_numbers_up_to_the_largest_value():
     ]
 
 
-@pytest.mark.parametrize("tuned", ["head", "whole"])
+@pytest.mark.parametrize("tuned", thinned(["whole", "head"], 2))
 def test_a_model_of_saved_parameters(files, tmp_path, rng, tuned):
     """fine_tuning.py makes one of what the page saves, without the classes that are not used."""
     step = Step(files / tuned)
