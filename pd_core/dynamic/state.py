@@ -293,7 +293,7 @@ class State:
 
     def force(self, targets: Sequence[Variable]) -> None:
         """Compute targets, and what else of their graph somebody holds."""
-        session = self.session
+        session = self._session() or self.session  # an error where it was dropped
         with session.lock:
             if self.waiting is not None:
                 self.settle()

@@ -42,8 +42,8 @@ class Rule(pd.optimizers.Tracing):
     def scheduled(self):
         return self.fed_rate, []
 
-    def counted(self):
-        """Count the batches, from 1, and what the method counts."""
+    def counted(self, dtype):
+        """Count the batches, from 1, and what the method counts; as integers, whatever the dtype."""
         self.batches = self.scalar("batches", 0, np.int64)
         self.batch = self.batches + 1
         return {}, [Assignment(self.batches, self.batch), *self.optimizer.begin(self)]

@@ -6,6 +6,7 @@ _OF_MODULES = {
     },
     "tests/core/layers/test_containers.py": {
         "pd_core.layers.containers": "LayerDict LayerList Sequential",
+        "pd_core.layers.function": "Lambda",
     },
     "tests/core/training/estimators/test_estimators.py": {
         "pd_core.training.estimators.network": "Network",
