@@ -43,7 +43,7 @@ class Rule(pd.optimizers.Tracing):
         return self.fed_rate, []
 
     def counted(self, dtype):
-        """Count the batches, from 1, and what the method counts; as integers, whatever the dtype."""
+        """Count the batches, from 1, and what the method counts, in its own types."""
         self.batches = self.scalar("batches", 0, np.int64)
         self.batch = self.batches + 1
         return {}, [Assignment(self.batches, self.batch), *self.optimizer.begin(self)]
