@@ -193,6 +193,8 @@ def network_seconds(name, world, blocks):
         size = sum(4 * int(np.prod(v.dims)) for v in parameters)
         for _ in range(blocks + 1):
             for kind, seconds in times.items():
+                if kind == "together":
+                    pd.distributed.broadcast()  # each rank has trained by itself
                 use_exchange(exchange if kind == "together" else None)
                 if world.rank == 0 if kind == "alone" else world.size > 1:
                     step(next(stream))
