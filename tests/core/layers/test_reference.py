@@ -22,6 +22,7 @@ ARGUMENTS = {  # and the sizes that they say
     "FC": ({"size": 5}, {"size": 5}),
     "Embedding": ({"words": 9, "width": 5}, {"width": 5}),
     "GroupNorm": ({"groups": 2}, {}),
+    "Lambda": ({"function": pd.relu}, {}),
     "StochasticDepth": ({"rate": 0.1}, {}),
     "Unfold": ({"kernel": 2}, {"C K": 16}),
     "Fold": ({"size": (3, 4), "kernel": 2}, {"C K": 16, "P": 6, "*size": (3, 4)}),
