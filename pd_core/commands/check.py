@@ -7,7 +7,7 @@ that is to be trained gets none, and 2 if an operator cannot be imported, whose 
 
 import argparse
 
-from ..gradients.registry import zeros
+from ..gradients.registry import QUANTIZING, ROUNDED, reasons, zeros
 from ..graph.node import Node, ancestors
 from ..graph.variable import Variable
 from ..training.tuning.objectives import input_slots
@@ -52,7 +52,7 @@ def blocking(nodes: list[Node], v: Variable, targets: list[Variable]) -> tuple[l
     for node in nodes:
         if active.isdisjoint(node.inputs):
             continue
-        if node.op_type in zeros:
+        if any(node.op_type in table for table in (zeros, reasons, QUANTIZING)):
             ends.append(node)
         else:
             active.update(y for y in node.outputs if y.dtype.kind == "f")
@@ -70,4 +70,6 @@ def _blocking_any(nodes, parameters, targets):
 
 
 def _verdict(node):
-    return f"{node.op_type}, which gives {node.outputs[0].name!r}, has a derivative of zero"
+    zero = "has a derivative of zero"
+    why = zero if node.op_type in zeros else reasons.get(node.op_type, ROUNDED)
+    return f"{node.op_type}, which gives {node.outputs[0].name!r}, {why.removeprefix('it ')}"

@@ -10,12 +10,13 @@ from ..graph.arrays import is_float
 from ..graph.checks import differ
 from ..graph.errors import DTypeError, GraphError, NoGradient, ShapeError
 from ..graph.node import Node, ancestors, located_at
+from ..graph.site import site_text
 from ..graph.variable import Operand, Variable, constant
 from .locations import Locations
 from .modes import Adjoints
 from .partials import partials
 from .reads import passes_gradients, reads_of
-from .registry import zeros
+from .registry import QUANTIZING, ROUNDED, reasons, zeros
 
 
 def gradients(
@@ -59,16 +60,26 @@ def gradients(
     adjoints = Adjoints(locations)
     for c, seed in zip(costs, _seeds(costs, seeds, locations), strict=True):
         adjoints.add(c, seed)
-    backward_pass(order, adjoints, _active(order, chain(*reads.values())))
+    backward_pass(order, adjoints, *_active(order, chain(*reads.values())))
     return [_sum(v, map(adjoints.result, reads[v]), locations) for v in variables]
 
 
-def backward_pass(order: Sequence[Node], adjoints: Adjoints, active: AbstractSet[Variable]) -> None:
-    """Add to the adjoints of all that is active, from the last of the nodes to the first."""
+def backward_pass(
+    order: Sequence[Node],
+    adjoints: Adjoints,
+    active: AbstractSet[Variable],
+    quantized: AbstractSet[Variable],
+) -> None:
+    """Add to the adjoints of all that is active, from the last of the nodes to the first.
+
+    NoGradient where one comes to integers that are `quantized`.
+    """
     for node in reversed(order):
         if not active.isdisjoint(node.outputs):
             with located_at(adjoints.locations.of(node)):
                 dys, modes = adjoints.of(node)
+                if quantized and any(dy is not None for dy in dys):
+                    _check_integers(node, quantized)
                 for x, g, mode in zip(node.inputs, partials(node, dys, active), modes, strict=True):
                     if g is not None:
                         adjoints.add(x, g, mode)
@@ -93,13 +104,43 @@ def _seeds(
     return weights
 
 
-def _active(order: Sequence[Node], variables: Iterable[Variable]) -> set[Variable]:
-    """Return the variables and the floats that depend on them with a derivative other than zero."""
-    active = set(variables)
+def _active(
+    order: Sequence[Node], variables: Iterable[Variable]
+) -> tuple[set[Variable], set[Variable]]:
+    """Return the variables and the floats that depend on them with a derivative other than zero.
+
+    And the integers in quantized models that stand for such floats.
+    """
+    active, integers = set(variables), set[Variable]()
     for node in order:
-        if node.op_type not in zeros and not active.isdisjoint(node.inputs):
+        if node.op_type in zeros:
+            continue
+        rounded = bool(integers) and not integers.isdisjoint(node.inputs)
+        if rounded or not active.isdisjoint(node.inputs):
             active.update(y for y in node.outputs if is_float(y.dtype) and passes_gradients(y))
-    return active
+            if rounded or node.op_type in QUANTIZING:
+                integers.update(y for y in node.outputs if not is_float(y.dtype))
+    return active, integers
+
+
+def _check_integers(node: Node, quantized: AbstractSet[Variable]) -> None:
+    """Raise NoGradient if a gradient comes to a node that makes floats of quantized values.
+
+    The message names the operator that they come from. As indices they are no path of gradients.
+    """
+    if node.op_type not in ("Cast", "CastLike", "DequantizeLinear"):
+        return
+    x = node.inputs[0]
+    if x in quantized:
+        source: Any = x.node
+        while source.op_type not in (*reasons, *QUANTIZING):
+            source = next(i for i in source.inputs if i in quantized).node
+        y, why = source.outputs[0].name, reasons.get(source.op_type, ROUNDED)
+        raise NoGradient(
+            f"{source.op_type}, which gives {y!r}: {why}\n"
+            f"  node   built at {site_text(source.site)}\n"
+            "  hint: freeze what is in front of it, or stop the gradient there"
+        )
 
 
 def _sum(

@@ -29,6 +29,10 @@ expressions = formulas  # see `expression`; each has a rule too
 zeros: set[str] = set()  # operators with a zero derivative
 reasons: dict[str, str] = {}  # by operator: why it has no gradient
 
+# Operators whose integers stand for floats: a gradient that comes to these is an error, no zero.
+QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
+ROUNDED = "it rounds to integers; gradients pass it to a DequantizeLinear of the same scale alone"
+
 
 def gradient(*op_types: str, replace: bool = False) -> Callable[[_Function], _Function]:
     """Register a rule for these operators; ValueError if one has a derivative, unless `replace`."""

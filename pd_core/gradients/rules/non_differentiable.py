@@ -1,15 +1,15 @@
 """Operators whose derivative is zero, and operators without one."""
 
-from ..registry import undefined, zero
+from ..registry import ROUNDED, undefined, zero
 
 # piecewise constant
-zero("Sign", "Floor", "Ceil", "Round", "Hardmax", "QuantizeLinear")
+zero("Sign", "Floor", "Ceil", "Round", "Hardmax")
 # comparisons and indices
 zero("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "IsNaN", "IsInf")
 zero("And", "Or", "Xor", "Not", "ArgMax", "ArgMin", "NonZero", "NonMaxSuppression")
 # integers
 zero("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitCast")
-zero("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul", "TfIdfVectorizer")
+zero("TfIdfVectorizer")
 # sizes, and values that depend on sizes or on attributes alone
 zero("Shape", "Size", "Constant", "ConstantOfShape", "EyeLike", "OptionalHasElement")
 zero("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix", "SequenceLength")
@@ -19,6 +19,8 @@ zero("RandomUniformLike", "StopGradient", "Uniform")
 # text and files
 zero("ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
 
+undefined(ROUNDED, "QuantizeLinear")
+undefined("it multiplies integers", "ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul")
 undefined(
     "a sequence of tensors; `import_onnx` unrolls it",
     *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"),

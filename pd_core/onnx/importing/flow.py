@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from onnx import FunctionProto, GraphProto
 
 from ...graph.errors import DamagedModel
+from .functions import Key, called_by
 
 MAX_OPERATORS = 100_000  # of a model with its functions inlined
 
@@ -35,7 +36,7 @@ class Flow:
     def __init__(
         self,
         graph: GraphProto,
-        functions: dict[tuple[str, str], FunctionProto],
+        functions: dict[Key, FunctionProto],
         known: Iterable[str] = (),
     ):
         self.known, self.functions = set(known), functions
@@ -56,7 +57,7 @@ class Flow:
             for y in node.output:
                 names[y] = y if outer else f"{y}@{len(self.steps)}"
             outputs = [names[y] if y else "" for y in node.output]
-            function = (node.domain, node.op_type)
+            function = called_by(node)
             bodies = [a for a in node.attribute if a.HasField("g")]
             if function in self.functions:
                 self._call(function, inputs, outputs, callers)

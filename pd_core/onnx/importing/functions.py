@@ -1,6 +1,6 @@
-"""The bodies of the operators that ONNX defines by other operators."""
+"""The functions of a file, and the bodies of the operators that ONNX defines by others."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from onnx import FunctionProto, NodeProto, TypeProto, defs
 
@@ -8,6 +8,18 @@ from ...graph.errors import ModelError
 from ...graph.inference import CEILING, attribute, type_proto
 from ...graph.variable import Variable
 from .versions import attribute_value
+
+Key = tuple[str, str, str]  # of a function: its domain, name and overload
+
+
+def functions_of(functions: Iterable[FunctionProto]) -> dict[Key, FunctionProto]:
+    """Return the functions of a file by what nodes call them."""
+    return {(f.domain, f.name, f.overload): f for f in functions}
+
+
+def called_by(node: NodeProto) -> Key:
+    """Return the key of the function that a node calls, if it calls one."""
+    return node.domain, node.op_type, node.overload
 
 
 def function_of(

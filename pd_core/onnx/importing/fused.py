@@ -8,6 +8,7 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto, helper
 
+from .functions import called_by, functions_of
 from .fused_attention import attention, multi_head_attention, rotary_embedding
 from .fused_calls import Call, axes_text, number_text
 from .loading import STANDARD, inferred_dims
@@ -25,7 +26,7 @@ def with_fused_operators(model: ModelProto) -> ModelProto:
     ModelError for outputs and attributes that have no meaning outside of ONNX Runtime.
     """
     opset = next((o.version for o in model.opset_import if o.domain in STANDARD), 0)
-    own = {(f.domain, f.name) for f in model.functions}
+    own = set(functions_of(model.functions))
     if not any(_is_fused(node, opset, own) for node in _every_node(model)):
         return model
     copy = ModelProto()
@@ -44,7 +45,7 @@ def with_fused_operators(model: ModelProto) -> ModelProto:
         body = _BODIES[node.op_type](call)
         key = node.op_type, call.key(), body
         if key not in names:
-            taken = {name for _, name in own} | set(names.values())
+            taken = {name for _, name, _ in own} | set(names.values())
             every = (f"{node.op_type}{k or ''}" for k in range(len(taken) + 1))
             names[key] = next(name for name in every if name not in taken)
             copy.functions.append(call.function(names[key], body))
@@ -64,7 +65,7 @@ def _every_node(model):
 
 
 def _is_fused(node, opset, own):
-    if node.op_type not in _BODIES or (node.domain, node.op_type) in own:
+    if node.op_type not in _BODIES or called_by(node) in own:
         return False
     if any(a.ref_attr_name for a in node.attribute):
         return False

@@ -12,6 +12,7 @@ from ...graph.variable import Operand, Variable, constant, describe, format_dims
 from ...graph.whole import Whole
 from .broadcasting import MeetingSizes
 from .classical import with_standard_operators, without_trees
+from .functions import functions_of
 from .fused import with_fused_operators
 from .loading import (
     STANDARD,
@@ -114,7 +115,7 @@ class ImportedModel:
         self.graph, self.origin = model.graph, origin
         self.reparametrized: dict[str, Callable[[Variable], Variable]] = {}
         self.operands: Operands | None = None
-        self.functions = {(f.domain, f.name): f for f in model.functions}
+        self.functions = functions_of(model.functions)
         self.file: dict[str, Any] = {
             "folder": folder,
             "training": training,

@@ -24,11 +24,12 @@ from . import control, modes, quantized, sequences
 from .broadcasting import MeetingSizes
 from .classical import DOMAIN as CLASSICAL
 from .flow import MAX_OPERATORS
-from .functions import function_of
+from .functions import Key, called_by, function_of
 from .fused import refusal
 from .loading import MALFORMED, STANDARD, checked_opsets, first_line
 from .low_bits import MICROSOFT
 from .protocol import UnfitSizes, Value
+from .single import with_ranks
 from .sizes import FOLD_LIMIT, folded, reshaped
 from .text import LABELS, Text, on_labels, on_text, stored_value, text_of
 from .versions import Operator, adapted, attribute_value, stored
@@ -43,7 +44,7 @@ Operands = Callable[[NodeProto, list[Value]], list[Value]]
 class File:
     """State shared by the readers of all graphs of a file.
 
-    functions   by (domain, name)
+    functions   by (domain, name, overload)
     folder      of its external tensors
     training    whether BatchNormalization and Dropout train in a training step
     statistics  running statistics
@@ -57,14 +58,14 @@ class File:
     operands    replaces the inputs of nodes of the outermost graph
     """
 
-    functions: dict[tuple[str, str], FunctionProto] = field(default_factory=dict)
+    functions: dict[Key, FunctionProto] = field(default_factory=dict)
     folder: str | None = None
     training: bool = False
     statistics: frozenset[Variable] = frozenset()
     fold_limit: int = FOLD_LIMIT
     input_sizes: frozenset[Dim] = frozenset()
     freed: Mapping[Dim, int] = field(default_factory=dict)
-    callers: tuple[tuple[str, str], ...] = ()
+    callers: tuple[Key, ...] = ()
     count: int = 0
     opened: dict[str, str] = field(default_factory=dict)
     meeting: MeetingSizes = field(default_factory=MeetingSizes)
@@ -180,7 +181,7 @@ class Reader:
         if self.named and self.file.operands is not None:
             inputs = self.file.operands(proto, inputs)
         attributes = dict(self._attributes(proto))
-        function = self.file.functions.get((proto.domain, proto.op_type))
+        function = self.file.functions.get(called_by(proto))
         if function is not None:
             return self._call_once(function, inputs, attributes, len(proto.output))
         if proto.domain not in STANDARD:
@@ -214,6 +215,7 @@ class Reader:
             return [text]
         if any(isinstance(x, Text) for x in op.inputs) and op.op_type not in sequences.readers:
             return on_text(self, op)
+        op = with_ranks(op)
         if op.op_type in control.readers:
             return control.readers[op.op_type](self, op)
         if op.op_type in sequences.readers:
@@ -256,7 +258,7 @@ class Reader:
 
     def _call_once(self, function, inputs, attributes, outputs):
         """Call a function of the file; DamagedModel if it calls itself."""
-        key = (function.domain, function.name)
+        key = (function.domain, function.name, function.overload)
         if key in self.file.callers:
             raise DamagedModel(f"the function {function.name!r} calls itself")
         self.file.callers += (key,)

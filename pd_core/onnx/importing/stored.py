@@ -15,6 +15,7 @@ from ...graph.node import apply
 from ...graph.variable import Variable
 from . import patterns
 from .evaluation import evaluate, one_node_model
+from .functions import Key
 from .loading import STANDARD
 from .text import is_text, stored_text
 from .versions import attribute_value, bits, stored
@@ -38,7 +39,7 @@ class StoredTensors:
     def __init__(
         self,
         graph: GraphProto,
-        functions: dict[tuple[str, str], FunctionProto],
+        functions: dict[Key, FunctionProto],
         folder: str | None,
         trainable: bool | str | Sequence[str],
         frozen: str | Sequence[str],

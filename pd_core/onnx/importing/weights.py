@@ -13,6 +13,7 @@ from onnx import FunctionProto, GraphProto
 
 from . import patterns
 from .flow import Flow
+from .functions import Key
 
 _RECURRENT = ("RNN", "GRU", "LSTM")
 _NORMALISATIONS = (
@@ -64,7 +65,7 @@ class Decision:
 
 def decisions(
     graph: GraphProto,
-    functions: dict[tuple[str, str], FunctionProto],
+    functions: dict[Key, FunctionProto],
     arrays: dict[str, np.ndarray],
 ) -> dict[str, Decision]:
     """Return {name: Decision} for float arrays by name, also the outputs of DequantizeLinear."""

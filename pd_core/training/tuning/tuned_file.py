@@ -1,10 +1,12 @@
 """Imported models as ONNX files again: the nodes of the file, with the values of a session."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from ...graph.errors import ExportError
 from ...onnx.exporting.stored_integers import unchanged
@@ -89,10 +91,29 @@ def _add_adapters(model: ModelProto, f: ImportedModel, session: Session) -> None
     graph.node.extend(copies)
 
 
+@contextmanager
+def _every_shape(graph: GraphProto) -> Iterator[None]:
+    """Give inputs and outputs of unknown rank some shape meanwhile.
+
+    ONNX's checker wants one, and runtimes do not: files have such values.
+    """
+    types = [x.type for x in (*graph.input, *graph.output)]
+    tensors = [t.tensor_type for t in types if t.HasField("tensor_type")]
+    without = [t for t in tensors if not t.HasField("shape")]
+    for t in without:
+        t.shape.SetInParent()
+    try:
+        yield
+    finally:
+        for t in without:
+            t.ClearField("shape")
+
+
 def _written(model: ModelProto, path: str | os.PathLike | None) -> ModelProto:
     """Check a model, write it unless the path is None, and return it."""
     try:
-        onnx.checker.check_model(model)
+        with _every_shape(model.graph):
+            onnx.checker.check_model(model)
         data = model.SerializeToString()
     except (onnx.checker.ValidationError, ValueError) as error:
         line = " ".join(str(error).split())[:300]

@@ -90,7 +90,8 @@ def power(d: Draw, op_type: str):
     x = d.any(("float32", "float64", "int64", "int32"), low=0.3, high=3.0)
     dtype = d.one(("float32", "int64", "int32", "float64")) if d.opset >= 12 else d.dtype(x)
     dims = [1 if d.chance(0.3) else n for n in d.shape(x)]
-    return d.node(op_type, [x, d.give(d.array(dims, dtype, 0, 2))])
+    whole = "int" in d.dtype(x)  # 0 to the power of -1 is no integer
+    return d.node(op_type, [x, d.give(d.array(dims, dtype, 1 if whole else 0, 2))])
 
 
 @recipe(10, "Mod")

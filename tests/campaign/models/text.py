@@ -81,9 +81,10 @@ def moved(d: Draw, op_type: str):
         rank = len(d.shape(x))
         kind = d.number(0, 6)
         if kind == 0 and rank:
-            size = d.shape(x)[0]
+            # of slices of text ONNX Runtime 1.31 copies the first element alone: those of one
+            size = d.shape(x)[-1]
             index = d.rng.integers(0, max(size, 1), (2,) if size else (0,))
-            (x,) = d.node("Gather", [x, d.fixed(index)])
+            (x,) = d.node("Gather", [x, d.fixed(index)], axis=rank - 1)
         elif kind == 1:
             (x,) = d.node("Reshape", [x, d.fixed([-1])])
         elif kind == 2:

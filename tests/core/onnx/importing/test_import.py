@@ -236,6 +236,17 @@ def test_functions_of_the_file(rng):
     compared(model, arrays_of(model, rng))
 
 
+def test_overloads_of_a_function(rng):
+    """Functions of one name, told apart by the overload that a node calls."""
+    model = parser.parse_model(LOCAL)
+    model.ir_version = 10  # the first one with overloads
+    other = model.functions.add()
+    other.CopyFrom(model.functions[1])
+    other.overload, other.node[1].op_type = "less", "Sub"
+    model.graph.node[1].overload = "less"
+    compared(model, arrays_of(model, rng))
+
+
 # ---- a network: convolution, batch normalisation, pooling, a head
 
 

@@ -209,3 +209,26 @@ def test_spectra_of_unknown_sizes(nodes, rng):
     ends = [{**given, slots["x"]: feeds["x"] + k * h * direction} for k in (1, -1)]
     costs = [float(np.tanh(pd.eval(y, end).astype("float64") * 0.1).sum()) for end in ends]
     assert slope == pytest.approx((costs[0] - costs[1]) / (2 * h), rel=3e-2, abs=3e-2)
+
+
+SINGLE = """
+    one = Constant<value=float[1] {1}>() p = Constant<value=int64[4] {0,1,0,1}>()
+    four = Constant<value=int64[1] {4}>() values = Constant<value=float[2] {0,1}>()
+    k = Constant<value=int64[1] {1}>() l = Constant<value=int64 {0}>()
+    t = Add(s, one) a = Clip(x, s, t) b = Clip(x, u, t) c = Range(s, t, t) d = Pad(x, p, s)
+    e = CumSum(x, k) f = Trilu(x, k) g = Unsqueeze(x, l)
+    v = SplitToSequence(x) w = SequenceAt(v, k) n = SequenceInsert(v, w, k)
+    o = ConcatFromSequence<axis=0>(n) m = ArgMax(x) i = OneHot(m, four, values)
+"""
+
+
+def test_inputs_of_one_element_have_two_ranks(rng):
+    """ONNX Runtime takes scalars and vectors, whichever ONNX wants, stored or fed."""
+    results = ", ".join(f"float[?] {y}" for y in "abcdefgoi")
+    model = model_of(18, "float[2,3] x, float[1] s, float u", results, SINGLE)
+    feeds = {n: np.asarray(abs(a)) for n, a in arrays_of(model, rng).items()}
+    slots, outputs = compared(model, feeds)
+    given = {slots[n]: a for n, a in feeds.items()}
+    for y in (outputs[k] for k in (2, 3)):  # with slopes in s: a range begins there, pads are it
+        (g,) = pd.gradients(pd.reduce_sum(y), [slots["s"]])
+        assert pd.eval(g, given).shape == (1,)

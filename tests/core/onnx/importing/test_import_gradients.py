@@ -1,6 +1,7 @@
 """Derivatives of imported graphs, of the first and second order, against central differences."""
 
 import numpy as np
+import onnx
 import pytest
 
 import pd_core as pd
@@ -76,6 +77,45 @@ def test_a_state_that_grows_has_no_gradient(rng):
     (g,) = pd.gradients(pd.square(f(x)), [x])
     with pytest.raises(pd.BackendError, match="Inconsistent shape in loop output"):
         pd.eval(g, {x: np.ones((1, 3))})
+
+
+ROUNDED = {
+    "QuantizeLinear, which gives 'q': it rounds to integers; gradients pass it to a DequantizeL": (
+        "q = QuantizeLinear(h, s, z) y = DequantizeLinear(q, t, z)"
+    ),
+    "QuantizeLinear, which gives 'q'": (
+        "q = QuantizeLinear(h, s, z) r = Transpose(q) y = DequantizeLinear(r, s, z)"
+    ),
+    "QLinearMatMul, which gives 'p': it multiplies integers": (
+        "q = QuantizeLinear(h, s, z) p = QLinearMatMul(q, s, z, v, t, z, s, z)"
+        " y = DequantizeLinear(p, s, z)"
+    ),
+    "MatMulInteger, which gives 'p': it multiplies integers": (
+        "q, e, f = DynamicQuantizeLinear(h) p = MatMulInteger(q, v, f) g = Cast<to=1>(p)"
+        " y = Mul(g, e)"
+    ),
+}
+
+
+@pytest.mark.parametrize("message", ROUNDED)
+def test_no_gradient_of_what_multiplies_integers(message):
+    """It is an error where a gradient comes to it, and no zero; what is behind it is trained."""
+    stored = (
+        "<float[3,3] w = {1,2,3,4,5,6,7,8,9}, float[3] b = {1,2,3}, float s = {0.1},"
+        " float t = {0.2}, uint8 z = {7}, uint8[3,3] v = {1,2,3,4,5,6,7,8,9}>"
+    )
+    nodes = f"h = MatMul(x, w) {ROUNDED[message]} o = Mul(y, b)"
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 18]> g (float[3,3] x) => (float o) {stored}'
+        f" {{ {nodes} }}"
+    )
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    f = pd.import_onnx(model, trainable=["w", "b"])
+    cost = pd.reduce_sum(f(np.ones((3, 3), "float32")))
+    with pytest.raises(pd.NoGradient, match=f"{message}.*(?s:.*)hint: freeze"):
+        pd.gradients(cost, [f.parameters["w"]])
+    (g,) = pd.gradients(cost, [f.parameters["b"]])
+    assert g.eval().any()
 
 
 def test_a_size_of_the_file_may_turn_out_to_be_one(rng):

@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper, parser
 
 import pd_core as pd
+from pd_core.backend import ort
 
 from .test_import import compared
 
@@ -116,6 +117,22 @@ def test_words_that_are_joined():
     )
     model = model_of("int64[3] x", nodes)
     compared(model, {"x": np.array([1, 0, 0])})
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_of_text(axis):
+    """ONNX Runtime's Gather copies the first element of each slice of text, NumPy all."""
+    nodes = (
+        f"{LABELS} g = Gather<axis={axis}>(t, i)"
+        ' y = ai.onnx.ml.CategoryMapper<cats_strings=["blue","red"],cats_int64s=[4,5]>(g)'
+    )
+    model = model_of("int64[2,3] x, int64[2] i", nodes)
+    x, i = np.array([[0, 1, 1], [1, 0, 7]]), np.array([1, 0])
+    wanted = np.select([x == 0, x == 1], [5, 4], -1).take(i, axis)
+    found = pd.import_onnx(model)(x, i)
+    np.testing.assert_array_equal(found.eval(), wanted)
+    exported = ort.session(pd.export_onnx(None, found).SerializeToString())
+    np.testing.assert_array_equal(exported.run(None, {})[0], wanted)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import pd_core as pd
+from pd_core.backend import ort
 
 from . import models
 
@@ -124,6 +125,16 @@ def test_moving_statistics_are_stored():
     mean = models.stored(proto)["m"] * 0.9 + (X * 3 + 2).mean(0) * 0.1
     np.testing.assert_allclose(models.stored(model)["m"], mean, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(models.run(model, x=X)[0], pd.eval(y, {x: X}), rtol=1e-4, atol=1e-5)
+
+
+def test_an_output_without_a_shape():
+    """ONNX's checker refuses what runtimes take, and the file has."""
+    proto = models.perceptron()
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    model, batch, expected = tuned(proto)
+    assert model.graph.output == proto.graph.output
+    found = ort.session(model.SerializeToString()).run(None, {"x": batch})
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_model_that_onnx_refuses_is_not_written(tmp_path):
