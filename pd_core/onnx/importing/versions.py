@@ -149,6 +149,23 @@ def _axes(op):
     _attribute_to_input(op, "axes", 1)
 
 
+@until(99, "Squeeze")
+def _axes_of_one(op):
+    """Without axes, those that are 1 where the file declares as many sizes as are left then.
+
+    Open sizes are not 1 there, or all of them are.
+    """
+    x = op.inputs[0]
+    if op.input(1) is not None or op.declared is None or all(isinstance(d, int) for d in x.dims):
+        return None
+    ones = [k for k, d in enumerate(x.dims) if d == 1]
+    either = [k for k, d in enumerate(x.dims) if d == 1 or isinstance(d, str)]
+    for axes in (ones, either):
+        if len(op.declared) == x.rank - len(axes):
+            return ops.squeeze(x, axes) if axes else x
+    return None
+
+
 @until(13, "Split")
 def _split(op):
     _attribute_to_input(op, "split", 1)

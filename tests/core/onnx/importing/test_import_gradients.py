@@ -84,7 +84,7 @@ ROUNDED = {
         "q = QuantizeLinear(h, s, z) y = DequantizeLinear(q, t, z)"
     ),
     "QuantizeLinear, which gives 'q'": (
-        "q = QuantizeLinear(h, s, z) r = Transpose(q) y = DequantizeLinear(r, s, z)"
+        "q = QuantizeLinear(h, s, z) r = Max(q, z) y = DequantizeLinear(r, s, z)"
     ),
     "QLinearMatMul, which gives 'p': it multiplies integers": (
         "q = QuantizeLinear(h, s, z) p = QLinearMatMul(q, s, z, v, t, z, s, z)"

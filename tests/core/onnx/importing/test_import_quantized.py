@@ -12,6 +12,7 @@ import pd_core as pd
 from pd_core.commands.main import main
 
 from ...training.tuning import models
+from .test_import import compared, model_of
 
 NETWORK = (
     "(float[N,3,8,8] x) => (float[N,5] y) { a = Conv<pads=[1,1,1,1]>(x, W1, b1) b = Relu(a)"
@@ -167,6 +168,68 @@ def test_a_training_step_rounds_as_the_operators_do(dtype, axis, rng):
         (limit - along[1].astype("float64")) * along[0] for limit in (limits.min, limits.max)
     )
     np.testing.assert_array_equal(inside, (x > low) & (x < high))
+
+
+# what moves elements of @, `stored` are other elements
+MOVES = (
+    *("Reshape(@, shape)", "Transpose(@)", "Slice(@, one, three, one)", "Squeeze(@, first)"),
+    *("Split<axis=1, num_outputs=2>(@)", "Concat<axis=1>(@, @, stored)", "Unsqueeze(@, one)"),
+    *("Flatten<axis=2>(@)", "Identity(@)", "Expand(@, wide)", "Tile(@, wide)", "Where(mask, @, @)"),
+    *("Gather<axis=1>(@, one)", "GatherElements<axis=1>(@, places)", "GatherND(@, nd)"),
+    *("DepthToSpace<blocksize=2>(@)", "SpaceToDepth<blocksize=2>(@)", "Compress<axis=1>(@, some)"),
+    *("ReverseSequence<batch_axis=0, time_axis=1>(@, three)", "MaxPool<kernel_shape=[2,2]>(@)"),
+)
+MOVING = """
+    one = Constant<value_ints=[1]>() three = Constant<value_ints=[3]>()
+    shape = Constant<value_ints=[2,8]>() first = Constant<value_ints=[0]>()
+    flat = Constant<value_ints=[4,8]>() wide = Constant<value_ints=[2,1,1,1]>()
+    nd = Constant<value_ints=[0,2]>()
+    places = Constant<value=int64[1,2,2,1] {3,3,0,1}>() mask = Constant<value=bool[2] {1,0}>()
+    some = Constant<value=bool[4] {1,0,1,1}>() s = Constant<value=float {0.05}>()
+    z = Constant<value=uint8 {101}>() q_stored = Constant<value=uint8[1,1,2,2] {1,200,3,4}>()
+    d_stored = DequantizeLinear(q_stored, s, z)
+    q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)
+"""
+
+
+def test_integers_that_are_moved_between_the_pair(rng):
+    """They have the values and the gradients of the floats behind a pair, moved in the same way."""
+    nodes, count = MOVING, len(MOVES)
+    for k, move in enumerate(MOVES):
+        for y in "qd":
+            more = f", {y}{k}_" if "Split" in move else ""
+            nodes += f" {y}{k}{more} = " + move.replace("@", y).replace("stored", f"{y}_stored")
+        nodes += f" y{k} = DequantizeLinear(q{k}, s, z)"
+    nodes += " q_a = Transpose(q0) q_b = Concat<axis=1>(q_a, q_a) q_c = Reshape(q_b, flat)"
+    nodes += f" y{count} = DequantizeLinear(q_c, s, z) d_a = Transpose(d0)"
+    nodes += f" d_b = Concat<axis=1>(d_a, d_a) d{count} = Reshape(d_b, flat)"
+    names = [f"{y}{k}" for y in "yd" for k in range(count + 1)]
+    outputs = ", ".join(f"float[?] {y}" for y in names)
+    model = model_of(18, "float[1,4,2,2] x", outputs, nodes)
+    x = rng.standard_normal((1, 4, 2, 2)).astype("float32")
+    x[0, 0, 0, 0], x[0, 3, 0, 0] = 100.0, -100.0  # beyond the integers
+    slots, found = compared(model, {"x": x})
+    pairs = list(zip(found[: count + 1], found[count + 1 :], strict=True))
+    pulled = []
+    for y, d in pairs:
+        weight = rng.standard_normal(y.eval({slots["x"]: x}).shape).astype("float32")
+        pulled += [pd.gradients(v, [slots["x"]], [weight])[0] for v in (y, d)]
+    values = pd.eval([*pulled, *found], {slots["x"]: x}, training=True)
+    assert all(g.any() for g in values[: 2 * count + 2])
+    moved, wanted = (np.stack(values[k : 2 * count + 2 : 2]) for k in (0, 1))
+    np.testing.assert_array_equal(moved, wanted)
+    for y, d in zip(values[-2 * count - 2 : -count - 1], values[-count - 1 :], strict=True):
+        np.testing.assert_array_equal(y, d)
+
+
+def test_another_axis_is_no_pair(rng):
+    """Scales for rows that come back as scales for columns are other numbers."""
+    nodes = "q = QuantizeLinear<axis=0>(x, s) y = DequantizeLinear<axis=1>(q, s)"
+    model = model_of(18, "float[4,4] x, float[4] s", "float[?] y", nodes)
+    feeds = {"x": rng.standard_normal((4, 4)).astype("float32")}
+    slots, (y,) = compared(model, feeds | {"s": np.array([0.1, 0.2, 0.3, 0.4], "float32")})
+    with pytest.raises(pd.NoGradient, match="QuantizeLinear"):
+        pd.gradients(y, [slots["x"]])
 
 
 @pytest.mark.parametrize(
