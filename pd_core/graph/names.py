@@ -157,7 +157,6 @@ class Names:
         # of things that have not needed their names yet: those of a training before
         self.earlier: dict[str, tuple[str, int]] = {}
         self.given: set[str] = set()  # of these, which counters do not know
-        self.equal_sizes: dict[str, str] = {}  # sizes that share one name in an imported file
         self.lock = RLock()
 
     def next(self, prefix: str, path: str | None = None) -> str:
@@ -271,32 +270,21 @@ def clear_names() -> None:
         current.counters.clear()
         current.node_counters.clear()
         current.sizes.clear()
-        current.equal_sizes.clear()
         current.made.clear()
         current.numbered.clear()
         current.earlier.clear()
         current.given.clear()
 
 
-def remember_sizes(
-    pairs: Iterable[tuple[int | str, str | None]], sizes_by_name: dict[str, str]
-) -> None:
+def remember_sizes(pairs: Iterable[tuple[int | str, str | None]]) -> None:
     """Record the names that an imported file gives to sizes, for exports to use again.
 
-    `pairs` are (size, its name in the file or None); `sizes_by_name` collects the first size of
-    each name in that file.
+    `pairs` are (size, its name in the file or None). Several sizes may have one name.
     """
     current = names()
     for size, name in pairs:
-        if not name or not isinstance(size, str):
-            continue
-        first = sizes_by_name.setdefault(name, size)
-        if not size.startswith("?"):
-            continue
-        if first == size:
+        if name and isinstance(size, str) and size.startswith("?"):
             current.sizes.setdefault(size, name)
-        else:
-            current.equal_sizes.setdefault(size, first)
 
 
 @contextmanager

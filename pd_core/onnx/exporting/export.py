@@ -217,16 +217,17 @@ def dimension_names(graph: program.Graph, outputs: Sequence[str] = ()) -> dict[s
 
 
 class _EqualSizes:
-    """{size: the representative of all sizes equal to it}, by the graph or an imported file."""
+    """{size: the representative of all sizes equal to it}, as far as operators need that.
+
+    That an imported file gives two sizes one name is no reason: nothing checks it, and ONNX Runtime
+    plans memory by the names of an exported file.
+    """
 
     def __init__(self, graph):
         self.parent: dict[str, str] = {}
         for node in ancestors(graph.outputs):
             for a, b in equal_sizes(node):
                 self._join(a, b)
-        for v in (*graph.feeds, *graph.outputs):
-            for d in v.dims:
-                self._join(names().equal_sizes.get(d), d)
 
     def _join(self, a, b):
         if isinstance(a, str) and isinstance(b, str) and self[a] != self[b]:

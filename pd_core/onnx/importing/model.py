@@ -134,7 +134,6 @@ class ImportedModel:
                 raise DamagedModel(f"the output {y!r} is computed by no node")
         self.inferred = inferred_dims(model)
         self.reader: Reader | None = None
-        self.sizes: dict[str, str] = {}
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)
@@ -179,7 +178,6 @@ class ImportedModel:
             declared=self.inferred if exact else _ranks(self.inferred),
             named=True,
         )
-        self.sizes = {}
         self._name_sizes(self.graph.input, values)
         outputs = [self.tensor(name) for name in names]
         several = isinstance(output, (list, tuple)) or len(outputs) > 1
@@ -222,7 +220,7 @@ class ImportedModel:
         for name, sizes in size_names(infos).items():
             dims = getattr(values.get(name), "dims", ())
             if len(dims) == len(sizes):
-                remember_sizes(zip(dims, sizes, strict=True), self.sizes)
+                remember_sizes(zip(dims, sizes, strict=True))
 
     def _output_names(self, output, last_layers):
         """Return the names of the tensors at which the model is cut."""

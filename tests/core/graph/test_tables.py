@@ -201,12 +201,10 @@ def test_the_layer_of_an_operator():
 
 def test_sizes_of_an_imported_file_keep_their_names():
     with fresh_names():
-        seen = {}
         pairs = [("?1", "N"), ("?2", "N"), ("T", "T"), (3, "three"), ("?4", None), ("?5", "")]
-        remember_sizes(pairs, seen)
-        assert names().sizes == {"?1": "N"} and names().equal_sizes == {"?2": "?1"}
-        remember_sizes([("?1", "M")], {})
-        assert names().sizes == {"?1": "N"}  # the first is kept
+        remember_sizes(pairs)
+        remember_sizes([("?1", "M")])
+        assert names().sizes == {"?1": "N", "?2": "N"}  # the first is kept
     assert "?1" not in names().sizes
 
 

@@ -591,10 +591,12 @@ def test_sizes_of_two_files_keep_apart(rng):
 
 
 def test_a_size_that_the_file_says_is_another_input_s(rng):
-    """Sizes that the file declares equal, although inference cannot know it."""
+    """It keeps the name that the file gives it; nothing checks that it is the other."""
     nodes = "k = NonZero(x) t = Transpose(k) y = GatherND(x, t)"
     model = model_of(17, "float[rows] x", "float[?] y", nodes)
     model.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, ("rows",)))
-    x = pd.Variable(["mine"], name="x")
-    names = names_of(pd.export_onnx(None, pd.import_onnx(model)(x), inputs=[x]))
-    assert names == {"x": ["mine"], "y": ["mine"]}
+    for name, wanted in ("mine", ["mine", "rows"]), (None, ["rows", "rows_2"]):
+        with pd.fresh():
+            x = pd.Variable([name], name="x")
+            names = names_of(pd.export_onnx(None, pd.import_onnx(model)(x), inputs=[x]))
+        assert names == {"x": wanted[:1], "y": wanted[1:]}

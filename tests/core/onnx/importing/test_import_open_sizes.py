@@ -9,6 +9,8 @@ from onnx import parser
 import pd_core as pd
 from pd_core.backend import ort
 
+from ...training.tuning import models
+
 HEAD = '<ir_version: 8, opset_import: ["": 18]> g '
 
 
@@ -206,3 +208,21 @@ def test_axes_that_are_squeezed_by_what_the_file_declares(dims, left, feed, rng)
     slopes(slots, [y], feeds)
     if left == "N,3":  # where ONNX Runtime gives another rank than the file says
         assert pd.eval(y, {slots["x"]: feeds["x"][:1]}).shape == (1, 3)
+
+
+def test_a_file_that_gives_two_sizes_one_name(rng):
+    """Its steps run: with the name for both, ONNX Runtime takes the memory of one for the other."""
+    model = parser.parse_model(
+        f"{HEAD}(float[N,N] x) => (float[N,N] y)"
+        " <float[3,4] w = {1,-2,3,4,5,-6,7,8,9,1,-2,3}> { h = MatMul(x, w) y = Relu(h) }"
+    )
+    f, x = pd.import_onnx(model), pd.Variable([None, None], name="x")
+    y = f(x)
+    step = pd.SGDOptimizer(0.1).minimize(pd.reduce_sum(y * y))
+    exported = pd.export_step(None, step, [y], inputs=[x])
+    names = [d.dim_param for d in exported.graph.input[0].type.tensor_type.shape.dim]
+    assert names == ["N", "N_2"]
+    rows = rng.standard_normal((2, 3)).astype("float32")
+    found = models.run(exported, plain=False, x=rows)
+    pd.eval(step, {x: rows})
+    np.testing.assert_allclose(found[1], f.parameters["w"].eval(), rtol=1e-5)
