@@ -172,13 +172,19 @@ def hoisted(model: ModelProto) -> ModelProto:
     graphs = list(graphs_of(copy.graph))
     uses = Counter(name for graph in graphs for name in _names_of(graph))
     for graph in graphs:
-        renamed = {}
+        renamed, moved = {}, set()
         for tensor in _remove_constants(graph, graph is copy.graph):
             if uses[tensor.name] > 1:
                 renamed[tensor.name] = tensor.name = _unique_name(tensor.name, uses)
             copy.graph.initializer.append(tensor)
+            moved.add(tensor.name)
         if renamed:
             _rename(graph, renamed)
+        for y in graph.output if graph is not copy.graph else ():
+            if y.name in moved:  # outputs of bodies are computed inside
+                inside = _unique_name(y.name, uses)
+                graph.node.append(helper.make_node("Identity", [y.name], [inside]))
+                y.name = inside
     for node, k, tensor in list(_shared_statistics(copy.graph)):
         node.input[k] = _unique_name(node.input[k], uses)
         copy.graph.initializer.append(_copied(tensor, node.input[k]))

@@ -22,9 +22,7 @@ def put_values(model: ModelProto, values: Mapping[str, np.ndarray], folder: str 
         if tensor.name in left:
             array = _as_stored(left.pop(tensor.name), tensor)
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-        elif external_data_helper.uses_external_data(tensor):
-            array = numpy_helper.to_array(tensor, folder or "")
-            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    external_data_helper.load_external_data_for_model(model, folder or "")  # of nodes, too
     replaced = [node for node in graph.node if node.output and node.output[0] in left]
     for node in replaced:
         graph.node.remove(node)

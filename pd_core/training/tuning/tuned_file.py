@@ -6,7 +6,15 @@ from contextlib import contextmanager
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 
 from ...graph.errors import ExportError
 from ...onnx.exporting.stored_integers import unchanged
@@ -93,20 +101,27 @@ def _add_adapters(model: ModelProto, f: ImportedModel, session: Session) -> None
 
 @contextmanager
 def _every_shape(graph: GraphProto) -> Iterator[None]:
-    """Give inputs and outputs of unknown rank some shape meanwhile.
+    """Give inputs and outputs of unknown rank or type some shape meanwhile.
 
     ONNX's checker wants one, and runtimes do not: files have such values.
     """
-    types = [x.type for x in (*graph.input, *graph.output)]
-    tensors = [t.tensor_type for t in types if t.HasField("tensor_type")]
-    without = [t for t in tensors if not t.HasField("shape")]
-    for t in without:
-        t.shape.SetInParent()
+    values = [x for x in (*graph.input, *graph.output) if not _has_shape(x)]
+    given = [ValueInfoProto.FromString(x.SerializeToString()) for x in values]
+    for x in values:
+        if not x.type.HasField("tensor_type"):
+            x.type.tensor_type.elem_type = TensorProto.FLOAT
+        x.type.tensor_type.shape.SetInParent()
     try:
         yield
     finally:
-        for t in without:
-            t.ClearField("shape")
+        for x, before in zip(values, given, strict=True):
+            x.CopyFrom(before)
+
+
+def _has_shape(x):
+    """Whether a value has a shape, or a type that needs none, as sequences do."""
+    kind = x.type.WhichOneof("value")
+    return x.type.tensor_type.HasField("shape") if kind == "tensor_type" else kind is not None
 
 
 def _written(model: ModelProto, path: str | os.PathLike | None) -> ModelProto:

@@ -127,14 +127,40 @@ def test_moving_statistics_are_stored():
     np.testing.assert_allclose(models.run(model, x=X)[0], pd.eval(y, {x: X}), rtol=1e-4, atol=1e-5)
 
 
-def test_an_output_without_a_shape():
+@pytest.mark.parametrize("kept", ["name and type", "name"])
+def test_an_output_without_a_shape(kept):
     """ONNX's checker refuses what runtimes take, and the file has."""
     proto = models.perceptron()
-    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    if kept == "name":
+        proto.graph.output[0].ClearField("type")
+    else:
+        proto.graph.output[0].type.tensor_type.ClearField("shape")
     model, batch, expected = tuned(proto)
     assert model.graph.output == proto.graph.output
     found = ort.session(model.SerializeToString()).run(None, {"x": batch})
     np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_constants_of_nodes_in_other_files(tmp_path):
+    """Those that bodies give, and those of functions, too: the tuned model is one file."""
+    graph = (
+        '<ir_version: 8, opset_import: ["": 17, "own": 1]> g'
+        " (float[N,8] x, bool c) => (float[N,3] y) { h = MatMul(x, W)"
+        " k = Constant<value = float[3] {1, 2, 3}>() i = If(c) <"
+        " then_branch = t () => (float[3] p) { p = Constant<value = float[3] {4, 5, 6}>() },"
+        " else_branch = e () => (float[3] q) { q = Neg(k) }> j = Add(h, i) y = own.F(j) }"
+        ' <domain: "own", opset_import: ["": 17]> F (a) => (b)'
+        " { l = Constant<value = float[3] {7, 8, 9}>() b = Mul(a, l) }"
+    )
+    proto = onnx.parser.parse_model(graph)
+    proto.graph.initializer.append(numpy_helper.from_array(np.ones((8, 3), "float32"), "W"))
+    feeds = {"x": X, "c": np.array(True)}
+    (wanted,) = ort.session(proto.SerializeToString()).run(None, feeds)
+    options = {"save_as_external_data": True, "size_threshold": 0, "convert_attribute": True}
+    onnx.save_model(proto, tmp_path / "m.onnx", location="data", **options)
+    model = pd.export_tuned(None, pd.import_onnx(tmp_path / "m.onnx"))
+    (found,) = ort.session(model.SerializeToString()).run(None, feeds)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 def test_a_model_that_onnx_refuses_is_not_written(tmp_path):
