@@ -5,7 +5,7 @@ This module does not know Variables; anything with a `name` can be registered.
 
 import gc
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary, ref
 
 from .errors import GraphError, NameConflict
+from .line_texts import LineText, line_text
 from .site import Site, site_text
 from .whole import on_failure
 
@@ -27,6 +28,9 @@ class Named(Protocol):
 
 
 _Named = TypeVar("_Named", bound=Named)
+
+# Of a Numbered: its kind, its number, and the text of its line if that is known.
+Place = tuple[str, int, LineText | None]
 
 # The prefixes in force, outermost first.
 _open: ContextVar[tuple[str, ...]] = ContextVar("pd_core.namespace", default=("",))
@@ -129,13 +133,15 @@ class Numbered:
     """Which of its kind a thing is that gets an automatic name when that is first needed: 0, 1, …
 
     Things of a program are made in the same order in each of its runs; which of them needs its
-    name first may differ in a training that is resumed. `name` is None until it is needed.
+    name first may differ in a training that is resumed. `name` is None until it is needed. `line`
+    tells the line that makes it by its text: a program that has changed may make more, or others
+    before.
     """
 
-    __slots__ = ("__weakref__", "kind", "name", "number")
+    __slots__ = ("__weakref__", "kind", "line", "name", "number")
 
-    def __init__(self, kind: str, number: int) -> None:
-        self.kind, self.number = kind, number
+    def __init__(self, kind: str, number: int, line: LineText | None) -> None:
+        self.kind, self.number, self.line = kind, number, line
         self.name: str | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -153,10 +159,16 @@ class Names:
         # whether variables that are made later are trainable, by name, as in a training before
         self.flags: dict[str, bool] = {}
         self.made: dict[str, Iterator[int]] = {}  # counters of Numbered things, by their kind
+        self.counts: dict[str, int] = {}  # of Numbered things, by their kind
+        self.repeated: dict[str, Iterator[int]] = {}  # counters of things by kind and line
         self.numbered: WeakValueDictionary[tuple[str, int], Numbered] = WeakValueDictionary()
+        self.lined: WeakValueDictionary[tuple[str, LineText], Numbered] = WeakValueDictionary()
         # of things that have not needed their names yet: those of a training before
-        self.earlier: dict[str, tuple[str, int]] = {}
+        self.earlier: dict[str, Place] = {}
+        self.earlier_lines: set[tuple[str, LineText]] = set()  # of all things of that training
+        self.earlier_digests: dict[str, str] = {}  # of these lines, by name
         self.given: set[str] = set()  # of these, which counters do not know
+        self.by_order: dict[str, Numbered] = {}  # of these, whose line is another one
         self.lock = RLock()
 
     def next(self, prefix: str, path: str | None = None) -> str:
@@ -182,29 +194,56 @@ class Names:
             self.given.add(name)
             on_failure(self.earlier.update, {name: place})
             on_failure(self.given.discard, name)
+        before = self.earlier_digests.get(name)
+        if before is not None and thing.line is not None and before != thing.line[0]:
+            self.by_order[name] = thing
         on_failure(setattr, thing, "name", thing.name)
         thing.name = name
         return name
 
     def name_before(self, thing: Numbered) -> str | None:
         """Return the name that a thing had in a training before, if it has not needed it yet."""
-        place = (thing.kind, thing.number)
-        if not self.earlier or self.numbered.get(place) is not thing:
+        if not self.earlier or self.numbered.get((thing.kind, thing.number)) is not thing:
             return None
-        return next((name for name, p in self.earlier.items() if p == place), None)
+        return next((name for name, p in self.earlier.items() if self._owner(p) is thing), None)
 
-    def numbers(self) -> dict[str, tuple[str, int]]:
+    def set_earlier(self, earlier: Mapping[str, Place]) -> None:
+        """Let things have the names that they had in a training before."""
+        self.earlier = dict(earlier)
+        lines = {name: (kind, line) for name, (kind, _, line) in earlier.items() if line}
+        self.earlier_lines = set(lines.values())
+        self.earlier_digests = {name: line[0] for name, (_, line) in lines.items()}
+
+    def numbers(self) -> dict[str, Place]:
         """Return {name: which of its kind has it} of things that are there, or may come yet."""
         things = [t for t in list(self.numbered.values()) if t.name is not None]
-        return {**self.earlier, **{str(t.name): (t.kind, t.number) for t in things}}
+        return {**self.earlier, **{str(t.name): (t.kind, t.number, t.line) for t in things}}
+
+    def awaited(self) -> list[str]:
+        """Return the names of things that are there and have not needed them yet."""
+        return [name for name, place in self.earlier.items() if self._owner(place) is not None]
+
+    def _owner(self, place: Place) -> Numbered | None:
+        """The thing without a name that is what had this place in a training before.
+
+        What is made by the same line is it, wherever the line is now; else what has its number,
+        unless the line of that was there and had made something else.
+        """
+        kind, number, line = place
+        thing = None if line is None else self.lined.get((kind, line))
+        if thing is None:
+            thing = self.numbered.get((kind, number))
+            own = None if thing is None else thing.line
+            if line is not None and own != line and (kind, own) in self.earlier_lines:
+                return None
+        return None if thing is None or thing.name is not None else thing
 
     def _is_anothers(self, name: str) -> bool:
         """Whether a thing has a name, or is to have it, of a training before."""
         place = self.earlier.get(name)
         if place is None:
             return name in self.given
-        thing = self.numbered.get(place)
-        if thing is None or thing.name is not None:
+        if self._owner(place) is None:
             del self.earlier[name]
             return False
         return True
@@ -225,9 +264,13 @@ class Names:
 
 def numbered(kind: str) -> Numbered:
     """Return which of its kind a thing is that is made now."""
-    scope = names()
-    thing = Numbered(kind, _next(scope.made, kind))
+    scope, line = names(), line_text()
+    of_line = None if line is None else (line, _next(scope.repeated, f"{kind} {line}"))
+    thing = Numbered(kind, _next(scope.made, kind), of_line)
+    scope.counts[kind] = thing.number + 1
     scope.numbered[kind, thing.number] = thing
+    if of_line is not None:
+        scope.lined[kind, of_line] = thing
     return thing
 
 
@@ -271,9 +314,13 @@ def clear_names() -> None:
         current.node_counters.clear()
         current.sizes.clear()
         current.made.clear()
+        current.counts.clear()
+        current.repeated.clear()
         current.numbered.clear()
-        current.earlier.clear()
+        current.lined.clear()
+        current.set_earlier({})
         current.given.clear()
+        current.by_order.clear()
 
 
 def remember_sizes(pairs: Iterable[tuple[int | str, str | None]]) -> None:

@@ -5,12 +5,16 @@ from contextlib import ExitStack
 from typing import Any
 
 from ..graph.errors import GraphError
+from ..graph.misfits import listed
+from ..graph.site import warn
 from ..run.session import Session, default_session, use_device
 from ..run.states import Kind, by_name, entries, flag, integer, maybe, number
 from .by_hand import SetByHand
+from .checkpoint import CheckpointWarning
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
 from .program_state import ProgramState
+from .ranks import is_writer
 
 
 class Device(RunnerItem):
@@ -36,6 +40,8 @@ class Device(RunnerItem):
             self._by_hand, self._program = SetByHand(session), ProgramState()
             stack.callback(self._by_hand.close)
             self._is_noted = False
+            self._restored: set[str] | None = None  # values of a checkpoint, for a pass
+            self._has_stepped = False
             super().initialize(context, following)
             self._stack = stack.pop_all()
 
@@ -56,6 +62,32 @@ class Device(RunnerItem):
             self._by_hand.note()
         return result
 
+    def on_batch_end(self, following: Following) -> Any:
+        result = following()
+        if self._restored is not None:
+            self._has_stepped = True
+            names = self._program.guessed()
+            if names and is_writer(self.context.ranks):
+                text = f"{names} of the checkpoint: told by order alone, which has changed"
+                warn(CheckpointWarning(f"{text}\n{_HINT}"))
+        return result
+
+    def on_pass_end(self, following: Following) -> None:
+        following()
+        if self._restored is not None and self._has_stepped:
+            self._look_for_owners(self._restored)
+            self._restored = None
+
+    def _look_for_owners(self, there):
+        """Warn of values of a checkpoint that nothing has, where something else began anew."""
+        store = self.context.session.store
+        lost = [name for name in store.waiting if not self._program.awaited(name)]
+        new = [v.name for v in store.variables() if v.name not in there]
+        if lost and new and is_writer(self.context.ranks):
+            text = "the program is another one than that of the checkpoint, so it seems"
+            names = f"  only in it: {listed(lost)}\n  begin anew: {listed(new)}"
+            warn(CheckpointWarning(f"{text}\n{names}\n{_HINT}"))
+
     def check(self, state: dict[str, Any]) -> None:
         own, by_hand, program = _parted(state)
         self.context.session.store.restorable(own)
@@ -72,6 +104,7 @@ class Device(RunnerItem):
         own, by_hand, program = _parted(state)
         self._program.restore(program)
         self.context.session.restore(own)
+        self._restored = {*own["values"], *own.get("tables", ())}
         self._by_hand.restore(by_hand)
 
     def undoing(self) -> Callable[[], Any]:
@@ -82,6 +115,12 @@ class Device(RunnerItem):
             program()
 
         return undo
+
+
+_HINT = (
+    "  hint: what has a name goes on whatever is made before it, as in FC(8, name='hidden') and "
+    "AdamOptimizer(name='adam')"
+)
 
 
 def _parted(state):

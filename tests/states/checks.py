@@ -66,6 +66,7 @@ def unharmed(subject, count):
             return f"{what}: is taken"
         other = subject.make()
         run(subject, other, range(20, 22))
+        before = mutable(subject.save(other))  # what a process knows of its lines was taken, too
     return None
 
 

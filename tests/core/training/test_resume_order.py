@@ -142,7 +142,7 @@ def test_names_are_free_where_nothing_else_needs_them():
     """A program that made an optimizer before, and dropped it, goes on with its state."""
     pd.reset(seed=0)
     scope = pd.graph.names.names()
-    scope.earlier = {"adamoptimizer_0": ("adamoptimizer", 0)}
+    scope.set_earlier({"adamoptimizer_0": ("adamoptimizer", 0, None)})
     pd.AdamOptimizer(0.1)
     net, optimizer = pd.nn.FC(3), pd.AdamOptimizer(0.1)
     with pd.guard():

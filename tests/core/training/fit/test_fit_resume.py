@@ -1,12 +1,12 @@
 """Module.fit with SaveEvery and Resume: a training goes on as if it had not stopped."""
 
-import contextlib
 import itertools
 
 import numpy as np
 import pytest
 
 import pd_core as pd
+from pd_core.dynamic import seen
 from tests.thinned import thinned
 
 f32 = np.float32
@@ -73,6 +73,8 @@ DATA = {
 
 def trained(kind, data, *callbacks, epochs=3):
     """All that is left of a training in a process of its own, and the draws that come next."""
+    for lines in (seen.sizes, seen.numbers, seen.changing):  # of a process of its own
+        lines.clear()
     with pd.fresh(seed=7) as session:
         module = kind()
         options = {"loss": pd.nn.SoftmaxCrossEntropy(), "metrics": ["accuracy"]}
@@ -97,13 +99,6 @@ KILLS = itertools.product([Network, Stepping], DATA, [1, 4, 6, 9, 15])
 
 @pytest.mark.parametrize("kind, data, killed_after", thinned(KILLS, 7))
 def test_a_killed_training_goes_on_bit_by_bit(kind, data, killed_after, tmp_path):
-    # docs/fused.md: a size of a dynamic step is open from the second one on that a process sees
-    varies = kind is Stepping and data != "arrays"
-    with pd.fused(False) if varies else contextlib.nullcontext():
-        check_a_killed_training(kind, data, killed_after, tmp_path)
-
-
-def check_a_killed_training(kind, data, killed_after, tmp_path):
     save = pd.training.SaveEvery(batches=1, path=tmp_path)
     expected = trained(kind, DATA[data])
     with pytest.raises(Killed):
