@@ -28,7 +28,7 @@ class Heartbeat:
         self.world, self.seconds = world, seconds
         self.path = Path(folder) / f"{_PREFIX}{world.id}"
         self._new = self.path.with_name(f".{self.path.name}")
-        self.beats = 0
+        self.beats, self.size = 0, world.size  # of the job when it began
         self._closed = threading.Event()
         self.beat()
         self._thread = threading.Thread(target=self._work, name="pd.heartbeat", daemon=True)
@@ -39,6 +39,7 @@ class Heartbeat:
         self.beats += 1
         content = {
             "rank": self.world.id,
+            "size": self.size,
             "host": platform.node(),
             "pid": os.getpid(),
             "beats": self.beats,

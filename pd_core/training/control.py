@@ -345,7 +345,7 @@ class SaveBest(Best):
         mode: Mode | None = None,
     ):
         super().__init__(monitor, min_delta, mode)
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # a program may change its folder
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         on_first(context.ranks, self._prepare)

@@ -56,7 +56,8 @@ class Log(RunnerItem):
         for name, n in (("every", every), ("histograms_every", histograms_every or 1)):
             if not isinstance(n, int) or n < 1:
                 raise ValueError(f"Log: {name} is a positive integer, not {n!r}")
-        self.logdir, self.every, self.graph = os.fspath(logdir), every, graph
+        self.logdir = os.path.abspath(logdir)  # a program may change its folder
+        self.every, self.graph = every, graph
         self.histograms_every, self.settings = histograms_every, dict(settings or {})
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:

@@ -62,7 +62,8 @@ class SaveEvery(RunnerItem):
         if keep is not None and keep < 1:
             raise ValueError(f"SaveEvery: keep is at least 1, or None for all, not {keep}")
         self.batches, self.passes = every("SaveEvery", batches, passes)
-        self.path, self.keep, self.on_sigterm = Path(path), keep, on_sigterm
+        self.keep, self.on_sigterm = keep, on_sigterm
+        self.path = Path(path).absolute()  # a program may change its folder
         self._terminated = self._is_exiting = False
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
@@ -196,7 +197,7 @@ class Resume(RunnerItem):
     """
 
     def __init__(self, path: str | os.PathLike, begin: bool = False, new_data: bool = False):
-        self.path, self.begin, self.new_data = Path(path), begin, new_data
+        self.path, self.begin, self.new_data = Path(path).absolute(), begin, new_data
         self.resumed: Path | None = None  # the checkpoint that was taken
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:

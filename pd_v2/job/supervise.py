@@ -5,6 +5,7 @@ fails if a process of it is killed or ends with an error, or if it hangs, see `w
 """
 
 import ctypes
+import math
 import os
 import signal
 import subprocess
@@ -24,6 +25,8 @@ from .watch import Watch
 USAGE = 2  # the exit status after a mistake in the command line
 _HUNG = 124  # as the command `timeout` has it
 _NOT_STARTED = 255  # of ssh, and so of an mpiexec that has started nothing on another machine
+_NO_END = "ended with exit status 0, but no rank of it has come to the end of the program"
+_NEVER = 1e6  # seconds, which threads can wait
 _PR_SET_PDEATHSIG = 1  # of Linux
 _POLL_SECONDS = 0.1
 _WRITER_SECONDS = 120.0  # for the processes of a job whose launcher was killed to end
@@ -123,7 +126,9 @@ def _run(command, environment, policy):
         running.append(process)
         for number in got:  # that came before
             process.send_signal(number)
-        status = process.wait() if watch is None else _wait(process, watch)
+        status = process.wait() if policy.heartbeat is None else _wait(process, watch)
+        if status == 0 and watch is not None and watch.has_no_end():
+            return 1, next(iter(got), None), _NO_END
     if watch is not None and watch.hung is not None:
         return _HUNG, next(iter(got), None), f"hung: {watch.hung}"
     status = 128 - status if status < 0 else status
@@ -141,8 +146,12 @@ def _ended(status):
 
 @contextmanager
 def _watched(policy, environment):
-    """Ask the ranks of a job for heartbeats; the value is a Watch, or None if there is no limit."""
-    if policy.heartbeat is None:
+    """Ask the ranks of a job for heartbeats; the value is a Watch, or None if none is needed.
+
+    Without a limit each rank sends one, when it joins a job of another launcher. It tells whether
+    the rank has come to its end.
+    """
+    if policy.heartbeat is None and policy.is_local:
         yield None
         return
     place = None
@@ -152,8 +161,9 @@ def _watched(policy, environment):
     with tempfile.TemporaryDirectory(
         prefix=".pd-heartbeat-", dir=place, ignore_cleanup_errors=True
     ) as folder:
-        watch = Watch(folder, policy.heartbeat)
-        environment["PD_HEARTBEAT"] = f"{watch.pause:g}:{os.path.abspath(folder)}"
+        watch = Watch(folder, policy.heartbeat or math.inf)
+        pause = _NEVER if policy.heartbeat is None else watch.pause
+        environment["PD_HEARTBEAT"] = f"{pause:g}:{os.path.abspath(folder)}"
         yield watch
 
 

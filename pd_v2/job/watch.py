@@ -66,6 +66,14 @@ class Watch:
         names = ", ".join(f"rank {b['rank']} (process {b['pid']} of {b['host']})" for b in beats)
         return f"no progress for {limit:g} s; {names}: {why}"
 
+    def has_no_end(self):
+        """Whether ranks have joined the job, and none of them has left it at its end.
+
+        Open MPI that tolerates the loss of ranks ends a job with status 0 if all of them are lost.
+        """
+        beats = [beat or {} for beat in read_heartbeats(self._folder).values()]
+        return 0 < max([beat.get("size", 0) for beat in beats], default=0) <= len(beats)
+
     def kill(self):
         """Kill the ranks that run on this machine, which ends the others too."""
         for beat in self._ranks.values():

@@ -39,7 +39,8 @@ class Checkpoint:
 
     def __init__(self, folder, every_batches=None, keep=2, resume=True, on_sigterm=False):
         every("Checkpoint", every_batches, None)
-        self.folder, self.every_batches, self.keep = Path(folder), every_batches, keep
+        self.folder = Path(folder).absolute()  # a program may change its folder
+        self.every_batches, self.keep = every_batches, keep
         self.resume, self.on_sigterm = resume, on_sigterm
         self.calls = self.batches = 0  # calls of train that have begun, batches of all of them
         self.steps = []  # of the trainers, in the order of their first call

@@ -211,6 +211,9 @@ def check(arguments, parser):
 
 def apply(arguments):
     """Set the options of all trainings of this process."""
+    for name in ("save_best", "logdir"):  # the program may change its folder
+        if getattr(arguments, name):
+            setattr(arguments, name, os.path.abspath(getattr(arguments, name)))
     checkpoint = None
     if arguments.checkpoint is not None:
         checkpoint = Checkpoint(

@@ -21,8 +21,10 @@ from pd_core.training import (
     Data,
     Device,
     ForwardBackward,
+    Log,
     Resume,
     RunnerItem,
+    SaveBest,
     SaveEvery,
     TrainStep,
     Update,
@@ -480,3 +482,15 @@ def test_folders_are_exchanged(tmp_path, monkeypatch):
     train(items, SaveEvery(3, tmp_path, passes=1), passes=1)
     assert not read_checkpoint(tmp_path / "batch-00003").parts["Counter"]["is_in_pass"]
     assert np.isfinite(read_checkpoint(tmp_path / "batch-00003").parts["Counter"]["samples"])
+
+
+def test_a_program_that_changes_its_folder(tmp_path, monkeypatch):
+    """Relative paths are of the folder where they were given."""
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    more = SaveEvery(2, "saved"), SaveBest("best", "cost"), Log("log"), Resume("saved", begin=True)
+    monkeypatch.chdir("other")
+    whole, _ = train(items, *more)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best", "log", "other", "saved"]
+    assert_same_state(train(items, *more[1:], seed=3)[0], whole)
+    assert not any((tmp_path / "other").iterdir())

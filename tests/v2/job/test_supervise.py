@@ -159,6 +159,21 @@ def test_a_job_that_hangs_is_started_again(capfd):
     assert Runs(HANGS).supervised(2, heartbeat=0.2) == 124
 
 
+@pytest.mark.parametrize("heartbeat", [None, 5.0])
+def test_a_job_that_lost_all_ranks_has_failed(heartbeat, capfd):
+    """Open MPI with --with-ft ulfm says 0; one that lost some of its ranks has come to its end."""
+    lines = [
+        f'[ -z "$PD_HEARTBEAT" ] || echo {shlex.quote(json.dumps(BEAT | {"size": size}))} '
+        '> "${PD_HEARTBEAT#*:}/rank-0"'
+        for size in (1, 2)
+    ]
+    job = Runs(*lines)
+    assert job.supervised(2, restarts=3, heartbeat=heartbeat, is_local=False) == 0
+    assert job.counts == [2, 2]
+    text = "the job ended with exit status 0, but no rank of it has come to the end of the program"
+    assert f"{text}; restart 1 of 3" in capfd.readouterr().err
+
+
 AGENT = """#!/bin/sh
 echo "ssh: connect to host $3 port 22: No route to host" >&2
 exit 255
