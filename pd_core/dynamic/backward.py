@@ -9,7 +9,7 @@ from weakref import ref
 import numpy as np
 
 from ..graph.arrays import as_array
-from ..graph.errors import GraphError, ShapeError
+from ..graph.errors import BackendError, GraphError, ShapeError
 from ..graph.recording import recorder
 from ..graph.roles import History
 from ..graph.update import Update
@@ -111,7 +111,8 @@ class BackwardPass:
         else:
             self.owners = [v if v.source is None else v.source for v in self.wrt]
             self.parameters = [v for v in self.owners if v.is_persistent]
-        loss.__dict__["history"] = History(loss.history.ended, self.parameters)
+        self.before = loss.history
+        loss.history = History(self.before.ended, self.parameters)
 
     @cached_property
     def wrt(self) -> list[Variable]:
@@ -153,6 +154,18 @@ class BackwardPass:
     def run(self) -> None:
         """Compute the gradients, in a program without an update, and add them to earlier ones."""
         self.finish(*self.state.evaluate(self.name, self.trace, self.gradient_targets))
+
+    def fail(self) -> None:
+        """Compute the gradients without the update that failed; without them it was no pass.
+
+        What was assigned with the update is settled, so that another trace is made.
+        """
+        self.loss.history = self.before
+        again = BackwardPass(self.state, self.loss, [], False)
+        try:
+            again.run()
+        except BackendError:  # that of the update: it is not raised again later
+            self.loss.history = self.before
 
     def finish(self, plan: Plan, values: list) -> None:
         """Take over the values of a plan for `targets`."""

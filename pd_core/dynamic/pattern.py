@@ -22,7 +22,7 @@ from ..run.fusion import asked
 from .alike import Leaf, named_alike
 from .recorded_call import RecordedCall
 from .recorded_node import RecordedNode
-from .trace import Trace, is_reached
+from .trace import Trace, is_assigned
 
 _MOST = 8  # patterns that end with the same operator
 _CREDIT = 8  # patterns that are made without one that is met again
@@ -286,7 +286,7 @@ class Pattern:
         if len(waiting) == len(pending):
             return True
         reached, others = set(nodes), list(waiting.values())
-        return sum(is_reached(p.node, reached) for p in others) == len(pending)
+        return sum(is_assigned(p, reached) for p in others) == len(pending)
 
     def _match_chain(
         self, chain: Sequence[_Link], target: Variable, state: Any

@@ -122,14 +122,14 @@ class RecordedCall:
             for k in outputs:
                 reference = results.get(len(values))
                 v = None if reference is None else reference()
-                if v is None:
+                if v is None or v.__dict__["node"] is not self:
+                    # one that is computed, and ends there, is a leaf to others alone
                     values.append(node.output(k))
                     continue
                 values.append(v)
                 node.alive[k] = reference
                 if type(v) is RecordedVariable:
-                    if v.__dict__["node"] is self:
-                        v.__dict__["node"] = node
+                    v.__dict__["node"] = node
                     v.__class__ = Variable  # type: ignore[assignment]
         return nodes
 

@@ -18,7 +18,7 @@ from ..graph.owned import Owned
 from ..graph.recording import as_number, record_with, recorder
 from ..graph.site import Site, user_site
 from ..graph.variable import Inputs, Variable, constant
-from ..ops.mode import mode
+from ..ops.mode import mode, stop_gradient
 from ..ops.random import recorded_name
 from ..run.exchange import draw_seed
 from ..run.session import Session
@@ -579,9 +579,10 @@ class Recorder:
 
     def assign_with(self, x: Variable, effects: Sequence[tuple[Variable, Variable]]) -> None:
         """Note the values that persistent variables take once a Variable is computed."""
-        node = x.__dict__.get("node")
-        if node is not None:
-            self._assign(node, effects)
+        for v, value in effects:
+            if value.tracked or value.__dict__.get("node") is None:
+                value = stop_gradient(value)  # of its own, since it becomes a read of v
+            self._assign(x.__dict__.get("node") or value.node, [(v, value)])
 
     def _assign(self, node: Any, effects: Sequence[tuple[Variable, Variable]]) -> None:
         assigned = self.state.assign(node, effects)

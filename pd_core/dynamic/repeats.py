@@ -45,10 +45,12 @@ def note_repeat(
     below = list(vars(layer)["_layers"].values())
     if not all(isinstance(vars(each)["_repeats"], Repeats) for each in below):
         return None
-    if len(calls) == 1:
+    own = vars(layer)["_prefix"]
+    # a call of a layer below draws by the name of that layer
+    is_own = calls[0][3] == own or not calls[0][0].draws
+    if len(calls) == 1 and is_own:
         template, variables = calls[0][:2]
     elif all(call[0].is_one for call in calls) and not _reads_changes(calls):
-        own = vars(layer)["_prefix"]
         template, variables = joined([c[:3] for c in calls], [c[3] for c in calls], own)
     else:
         return None

@@ -132,7 +132,7 @@ class State:
         """Note the values that persistent variables take once a node is computed."""
         assigned = []
         for v, value in effects:
-            value.__dict__["tracked"] = False
+            value.__dict__["tracked"] = False  # a read of v has it in its own attributes
             new, before = Pending(node, value), self.pending.get(v)
             self.pending[v] = new
             assigned.append(Assigned(v, new, before))

@@ -38,6 +38,11 @@ def is_reached(node: Any, nodes: AbstractSet[Any]) -> bool:
     return type(node) is RecordedCall and node.is_made and not nodes.isdisjoint(node.nodes)
 
 
+def is_assigned(pending: Any, nodes: AbstractSet[Any]) -> bool:
+    """Return whether a pending value is due with nodes, or computed by them."""
+    return is_reached(pending.node, nodes) or pending.value.__dict__.get("node") in nodes
+
+
 def _is_any(references: Iterable[Any], variables: AbstractSet[Variable]) -> bool:
     for reference in references:
         y = None if reference is None else reference()
@@ -73,11 +78,15 @@ class Trace(Structure):
         self.ends: list[Variable] = []  # leaves where an earlier `backward` ended the graph
         seen: set[Node] = set()
         self._reach(self.targets, seen)
-        self.assigned = []
-        if pending:
-            # a copy, for other threads add to it
-            self.assigned = [(v, p) for v, p in list(pending.items()) if is_reached(p.node, seen)]
-            self._reach([p.value for _, p in self.assigned], seen)
+        self.assigned: list[tuple[Variable, Any]] = []
+        waiting = list(pending.items())  # a copy, for other threads add to it
+        while waiting:  # what a new value needs may be due to assign others
+            found = [(v, p) for v, p in waiting if is_assigned(p, seen)]
+            if not found:
+                break
+            self.assigned += found
+            waiting = [(v, p) for v, p in waiting if not is_assigned(p, seen)]
+            self._reach([p.value for _, p in found], seen)
         self.order: Sequence[Any] = sorted(
             seen, key=_SERIAL
         )  # a node is younger than those that it needs

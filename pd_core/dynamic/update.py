@@ -161,6 +161,9 @@ def _fused_backward(
         plan, values = state.evaluate(
             known.name, step.trace, make, before=lambda plan: state.before_plan(plan, elsewhere)
         )
+    except BackendError:
+        step.fail()
+        raise
     except Exception:
         state.waiting = step
         raise
@@ -206,7 +209,7 @@ def _fused_again(state: State, session: Session, optimizer: Any, step: BackwardP
     except BackendError as error:
         make = partial(_fused_targets, step, again.step, cached, False)
         explained = state.failed(error, session, plan, step.trace, make)
-        state.waiting = step
+        step.fail()
         raise explained from error.__cause__
     except BaseException:
         state.waiting = step

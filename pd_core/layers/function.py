@@ -24,6 +24,11 @@ class Lambda(Layer):
         """Return the function of the inputs."""
         return self.function(*inputs)
 
+    def _may_repeat(self):
+        # another function may read what changes from call to call
+        inner = getattr(self.function, "func", self.function)
+        return super()._may_repeat() and _module(inner).startswith("pd_core.ops.")
+
     def extra(self) -> str:
         """Return the name of the function, with the arguments of a partial."""
         function: Any = self.function
@@ -31,3 +36,7 @@ class Lambda(Layer):
         given = [repr(v) for v in getattr(function, "args", ())]
         given += [f"{k}={v!r}" for k, v in getattr(function, "keywords", {}).items()]
         return ", ".join([getattr(inner, "__name__", type(inner).__name__), *given])
+
+
+def _module(function):
+    return getattr(function, "__module__", None) or ""
