@@ -116,7 +116,7 @@ class Pattern:
         numbers = {place: k for k, (place, _) in enumerate(self.values)}
         # of each leaf of the trace its number among the values, None for persistent state
         self.owns = [None if source else numbers[place] for place, source in self.leaves]
-        self.chain = self._chain(nodes, places)
+        self.chain = None if self.assigned else self._chain(nodes, places)
         # the names of sizes, of templates and then of leaves, and where each is there first
         self.names: list[str] = []
         named_alike(self.templates, self.templates, self.names)

@@ -97,6 +97,25 @@ def test_state_of_a_pass_that_is_read_in_part():
         assert np.isfinite(seen).all()
 
 
+class Doubled(pd.nn.Layer):
+    """Twice x, which is kept."""
+
+    def forward(self, x):
+        last, y = self.buffer("last", [2, 4]), x * 2.0
+        return pd.mode_switch(y, x, [(last, y)])
+
+
+def test_a_result_that_is_stored_as_it_is():
+    with pd.fresh(seed=0), pd.guard():
+        layer = Doubled()
+        for k in range(4):
+            y = layer(X + f32(k))
+            if k % 2:
+                y.numpy()
+            np.testing.assert_array_equal(layer.last.numpy(), (X + f32(k)) * 2)
+            np.testing.assert_array_equal(y.numpy(), (X + f32(k)) * 2)
+
+
 def _spectral(order):
     """The state after two passes of a network, of which the costs are used in this order."""
     with pd.fresh(seed=0), pd.guard():
