@@ -210,7 +210,13 @@ def test_a_random_loop_with_state(seed, slow):
         if not fast:
             slow()
         with pd.fresh(seed=seed), pd.guard():
-            found.append(Loop(seed).run(8))
+            loop = Loop(seed)
+            found.append(loop.run(8))
     assert len(found[0]) == len(found[1])
+    # a program that fetches gradients may round others than one that does not
+    rounds = not {"backward", "accumulated"}.isdisjoint(loop.kinds)
     for k, (a, b) in enumerate(zip(*found, strict=True)):
-        np.testing.assert_array_equal(a, b, err_msg=f"number {k}")
+        if rounds and not isinstance(a, str):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6, err_msg=f"number {k}")
+        else:
+            np.testing.assert_array_equal(a, b, err_msg=f"number {k}")
