@@ -1,6 +1,7 @@
 """`python -m pd_core`: the command line."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -69,8 +70,10 @@ def _in_one_line(error, options):
     It begins with the option that had the value or the file which the error names.
     """
     if isinstance(error, OSError) and error.filename is not None:
-        names = _options_with(options, lambda value: value == error.filename)
-        return " ".join([*names, f"{error.filename}: {error.strerror}"])
+        given = {os.path.abspath(v): v for v in _texts(options)}  # callbacks make paths absolute
+        filename = given.get(str(error.filename), error.filename)
+        names = _options_with(options, lambda value: value == filename)
+        return " ".join([*names, f"{filename}: {error.strerror}"])
     lines = str(error).splitlines() or [type(error).__name__]
     hints = [line.strip() for line in lines[1:] if line.strip().startswith("hint:")]
     names = _options_with(options, lambda value: repr(value) in lines[0])
@@ -80,11 +83,18 @@ def _in_one_line(error, options):
 def _options_with(options, fits):
     """Return the first option with a text that fits, as `--freeze:`, in a list; or none."""
     for name, value in vars(options).items():
-        values = value if isinstance(value, list) else [value]
         is_option = name not in ("command", "data", "model", "run", "values")
-        if is_option and any(isinstance(each, str) and fits(each) for each in values):
+        if is_option and any(map(fits, _texts_of(value))):
             return [f"-{name}:" if len(name) == 1 else f"--{name.replace('_', '-')}:"]
     return []
+
+
+def _texts(options):
+    return [text for value in vars(options).values() for text in _texts_of(value)]
+
+
+def _texts_of(value):
+    return [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
 
 
 def _parser():

@@ -14,7 +14,7 @@ import pd_core as pd
 from pd_core.distributed.heartbeat import Heartbeat
 from pd_v2.job.private_files import PrivateFiles
 
-heartbeat = Heartbeat(types.SimpleNamespace(id=1, met=0), "beats", 600.0)
+heartbeat = Heartbeat(types.SimpleNamespace(id=1, met=0, size=2), "beats", 600.0)
 files = PrivateFiles(["shared"])
 
 # a heartbeat is for whoever started the job
