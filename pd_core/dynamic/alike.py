@@ -1,4 +1,4 @@
-"""What may take the place of what in a pattern: leaves, and templates for other sizes."""
+"""Comparisons of a recorded graph with a pattern: leaves, and templates for other sizes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

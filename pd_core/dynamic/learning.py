@@ -1,4 +1,4 @@
-"""What a call of an op adds, learned in its first call: the template of the next ones."""
+"""Templates of ops, learned in their first call, by which the next calls are recorded at once."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,13 +9,13 @@ from ..graph.variable import Variable
 from ..ops.ranks import batch_norm_is_synchronized
 from .recorded_call import RecordedCall
 from .state import Assigned, State
-from .templates import Template, key_of, make, read_besides, remember, without_bodies
+from .templates import Template, keep, key_of, make, read_besides, without_bodies
 
 
 class Watched(list[tuple | None]):
-    """What the running call of a layer adds: replayed calls, and None for all else.
+    """The calls of templates in a running call of a layer, with None for anything else recorded.
 
-    `assigned` is what it assigns to persistent variables.
+    `assigned` are its assignments to persistent variables.
     """
 
     __slots__ = ("assigned",)
@@ -45,7 +45,7 @@ def may_replay(template: Template, variables: Sequence[Variable | None]) -> bool
 
 
 class Learning:
-    """What the running op adds: nodes, prefixes of its random draws, and what it assigns."""
+    """The nodes, prefixes of random draws and assignments that the running op has added so far."""
 
     __slots__ = ("added", "assigned", "named")
 
@@ -83,17 +83,18 @@ class Learning:
         if self.has_blocks:
             targets = [*variables_in(result), *[a.pending.value for a in assigned]]
             added = self.added = without_bodies(added, targets, variables)
-        made = remember
         implicit = None
         if in_layer:
             implicit = read_besides(added, variables, [a.variable for a in assigned])
         if implicit is not None:
-            variables, made = implicit, make
+            variables = implicit
         inputs = [v if v.initial is None else state.read(v) for v in variables]
         effects = _effects(assigned, added, variables)
         template = None
         if effects is not None:
-            template = made(key, inputs, added, result, self.named, effects)
+            template = make(key, inputs, added, result, self.named, effects)
+            if implicit is None:  # otherwise it is of this layer alone
+                keep(key, template)
         if template is not None:
             return template, variables
         for a in assigned:

@@ -1,4 +1,4 @@
-"""What lines have seen: sizes of arrays and numbers, which decide what programs are built for.
+"""Records of sizes and numbers that lines of a program have seen, which decide what is constant.
 
 What was the same in all calls so far is a constant of programs, and anything else an input of them:
 these give the same numbers but for the last bits. So a training that is resumed begins with what

@@ -262,23 +262,11 @@ def find(key: tuple) -> "Template | None":
     return _templates[key]
 
 
-def remember(
-    key: tuple,
-    variables: Sequence[Variable],
-    nodes: list[RecordedNode],
-    result: Any,
-    draws: Sequence[str] = (),
-    effects: Sequence[tuple[int, Variable]] = (),
-) -> "Template | None":
-    """Return the template of a call that has added nodes, None if there is none, and keep it.
-
-    `draws` are the prefixes of the names of its random draws. `effects` are (index, new value) of
-    those of its persistent variables that change.
-    """
+def keep(key: tuple, template: "Template | None") -> None:
+    """Keep the template of a key for `find`, or that it has none."""
     if len(_templates) >= _MOST:
         _templates.clear()
-    template = _templates[key] = make(key, variables, nodes, result, draws, effects)
-    return template
+    _templates[key] = template
 
 
 def without_bodies(
@@ -313,7 +301,11 @@ def make(
     draws: Sequence[str] = (),
     effects: Sequence[tuple[int, Variable]] = (),
 ) -> Template | None:
-    """Return what `remember` does, for one layer: nobody else finds it by the key."""
+    """Return the template of a call that has added nodes, None if there is none.
+
+    `draws` are the prefixes of the names of its random draws. `effects` are (index, new value) of
+    those of its persistent variables that change.
+    """
     if any(node.form.effects or not _are_fixed(node.form.blocks.values()) for node in nodes):
         return None
     if len(drawn(nodes)) != len(draws):  # one that is not of a named draw

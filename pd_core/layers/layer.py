@@ -43,7 +43,7 @@ _SIZES = "the others have names, and the first call sees the size of the input"
 
 
 class _Calls(threading.local):
-    """What the layer whose call is in progress in this thread was given."""
+    """The arguments of the innermost call of a layer in progress in this thread."""
 
     inputs: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
 

@@ -145,7 +145,7 @@ def state_of(optimizer: Any, session: Session) -> dict[str, np.ndarray]:
 
 
 def _restored(optimizer, session, cached):
-    """What a resumed training has restored of an optimizer whose steps have not needed it yet."""
+    """The state of an optimizer from a restored checkpoint that no step has needed yet."""
     waiting = session.store.waiting
     prefix = cached.name if cached is not None else name_before(optimizer)
     if not waiting or prefix is None:

@@ -1,4 +1,4 @@
-"""What a training knows of the program that takes its steps: names of things, and its lines."""
+"""The part of a checkpoint about the program itself: automatic names, and sizes by line."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from ..run.states import by_name, entries, integer, text
 
 
 class ProgramState:
-    """What decides the names and the bits of steps inside `pd.guard()`, apart from values.
+    """Automatic names and open sizes of a program, for steps inside `pd.guard()` to resume exactly.
 
     Layers, optimizers and averages without a name get one when it is first needed: `names` says
     which of their kind have which, counted as they were made, and by which line; `made` is how many

@@ -1,4 +1,4 @@
-"""What all distributions have in common: their methods, their parameters, their draws."""
+"""The base class of distributions, and helpers for their parameters, values and draws."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -171,6 +171,11 @@ def value_like(value: Operand, like: Variable) -> Variable:
             f'  hint: cast() one of them; numbers are given as pd.constant(0.0, "{value.dtype}")'
         )
     return value if value.dtype == like.dtype else m.cast(value, like.dtype)
+
+
+def standard_score(value: Operand, loc: Variable, scale: Variable) -> Variable:
+    """Return (value - loc) / scale."""
+    return (value_like(value, loc) - loc) / scale
 
 
 def drawn(draw: Callable[..., Variable], sizes: Any, like: Variable) -> Variable:

@@ -11,10 +11,24 @@ from ..random import gaussian_random, uniform_random
 from ..shape import zeros_like
 from ..sizes import TargetShape
 from ..special import erfinv
-from .base import Distribution, drawn, floats_of, value_like
+from .base import Distribution, drawn, floats_of, standard_score, value_like
 
 
-class Normal(Distribution):
+class _LocScale(Distribution):
+    """A family of distributions of `loc` + `scale` z, for z of one distribution.
+
+    Args:
+        loc: floats [...].
+        scale: scales [...], above 0.
+    """
+
+    parameters = ("loc", "scale")
+
+    def __init__(self, loc: Operand, scale: Operand) -> None:
+        self.loc, self.scale = floats_of(type(self).__name__, loc=loc, scale=scale)
+
+
+class Normal(_LocScale):
     """Normal distributions of mean `loc` and standard deviation `scale`.
 
     Args:
@@ -25,11 +39,6 @@ class Normal(Distribution):
         DTypeError: the parameters have several float dtypes.
         ShapeError: the parameters do not broadcast.
     """
-
-    parameters = ("loc", "scale")
-
-    def __init__(self, loc: Operand, scale: Operand) -> None:
-        self.loc, self.scale = floats_of("Normal", loc=loc, scale=scale)
 
     @property
     def mean(self) -> Variable:
@@ -43,12 +52,12 @@ class Normal(Distribution):
 
     def log_prob(self, value: Operand) -> Variable:
         """Return -(x - loc)^2 / (2 scale^2) - ln scale - ln(2 pi) / 2."""
-        z = (value_like(value, self.loc) - self.loc) / self.scale
+        z = standard_score(value, self.loc, self.scale)
         return m.square(z) * -0.5 - m.log(self.scale) - 0.5 * math.log(2 * math.pi)
 
     def cdf(self, value: Operand) -> Variable:
         """Return (1 + erf((x - loc) / (scale sqrt 2))) / 2."""
-        z = (value_like(value, self.loc) - self.loc) / self.scale
+        z = standard_score(value, self.loc, self.scale)
         return 0.5 + 0.5 * m.erf(z * math.sqrt(0.5))
 
     def icdf(self, probability: Operand) -> Variable:
@@ -65,7 +74,7 @@ class Normal(Distribution):
         return self.loc + self.scale * drawn(gaussian_random, sizes, self.loc)
 
 
-class LogNormal(Distribution):
+class LogNormal(_LocScale):
     """Distributions of e^x for x of `Normal(loc, scale)`.
 
     Args:
@@ -77,10 +86,8 @@ class LogNormal(Distribution):
         ShapeError: the parameters do not broadcast.
     """
 
-    parameters = ("loc", "scale")
-
     def __init__(self, loc: Operand, scale: Operand) -> None:
-        self.loc, self.scale = floats_of("LogNormal", loc=loc, scale=scale)
+        super().__init__(loc, scale)
         self.base = Normal(self.loc, self.scale)
 
     @property
@@ -214,7 +221,7 @@ class Exponential(Distribution):
         return drawn(exponential_random, sizes, self.rate) / self.rate
 
 
-class Laplace(Distribution):
+class Laplace(_LocScale):
     """Laplace distributions: the density is e^(-|x - loc| / scale) / (2 scale).
 
     Args:
@@ -225,11 +232,6 @@ class Laplace(Distribution):
         DTypeError: the parameters have several float dtypes.
         ShapeError: the parameters do not broadcast.
     """
-
-    parameters = ("loc", "scale")
-
-    def __init__(self, loc: Operand, scale: Operand) -> None:
-        self.loc, self.scale = floats_of("Laplace", loc=loc, scale=scale)
 
     @property
     def mean(self) -> Variable:
@@ -247,7 +249,7 @@ class Laplace(Distribution):
 
     def cdf(self, value: Operand) -> Variable:
         """Return e^z / 2 below the mean and 1 - e^-z / 2 above, for z = (x - loc) / scale."""
-        z = (value_like(value, self.loc) - self.loc) / self.scale
+        z = standard_score(value, self.loc, self.scale)
         return 0.5 - 0.5 * m.sign(z) * m.expm1(-abs(z))
 
     def icdf(self, probability: Operand) -> Variable:
@@ -312,7 +314,7 @@ class HalfNormal(Distribution):
         return abs(self.base.rsample(sizes))
 
 
-class Cauchy(Distribution):
+class Cauchy(_LocScale):
     """Cauchy distributions: the density is 1 / (pi scale (1 + z^2)) for z = (x - loc) / scale.
 
     They have no mean and no variance.
@@ -326,19 +328,14 @@ class Cauchy(Distribution):
         ShapeError: the parameters do not broadcast.
     """
 
-    parameters = ("loc", "scale")
-
-    def __init__(self, loc: Operand, scale: Operand) -> None:
-        self.loc, self.scale = floats_of("Cauchy", loc=loc, scale=scale)
-
     def log_prob(self, value: Operand) -> Variable:
         """Return -ln pi - ln scale - ln(1 + z^2)."""
-        z = (value_like(value, self.loc) - self.loc) / self.scale
+        z = standard_score(value, self.loc, self.scale)
         return -m.log1p(m.square(z)) - m.log(self.scale) - math.log(math.pi)
 
     def cdf(self, value: Operand) -> Variable:
         """Return 1/2 + atan(z) / pi."""
-        z = (value_like(value, self.loc) - self.loc) / self.scale
+        z = standard_score(value, self.loc, self.scale)
         return 0.5 + m.atan(z) * (1.0 / math.pi)
 
     def icdf(self, probability: Operand) -> Variable:
@@ -355,7 +352,7 @@ class Cauchy(Distribution):
         return self.icdf(drawn(uniform_random, sizes, self.loc))
 
 
-class Gumbel(Distribution):
+class Gumbel(_LocScale):
     """Gumbel distributions, of the largest of many: ln density = -z - e^-z - ln scale.
 
     z is (x - loc) / scale.
@@ -369,11 +366,6 @@ class Gumbel(Distribution):
         ShapeError: the parameters do not broadcast.
     """
 
-    parameters = ("loc", "scale")
-
-    def __init__(self, loc: Operand, scale: Operand) -> None:
-        self.loc, self.scale = floats_of("Gumbel", loc=loc, scale=scale)
-
     @property
     def mean(self) -> Variable:
         """The mean."""
@@ -386,7 +378,7 @@ class Gumbel(Distribution):
 
     def log_prob(self, value: Operand) -> Variable:
         """Return -z - e^-z - ln scale."""
-        z = (value_like(value, self.loc) - self.loc) / self.scale
+        z = standard_score(value, self.loc, self.scale)
         return -z - m.exp(-z) - m.log(self.scale)
 
     def cdf(self, value: Operand) -> Variable:

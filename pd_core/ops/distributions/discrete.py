@@ -20,7 +20,26 @@ from ..sizes import TargetShape
 from .base import Distribution, drawn, one_of, value_like
 
 
-class Bernoulli(Distribution):
+class _Trials(Distribution):
+    """A family of distributions of independent trials that succeed with one probability.
+
+    Args:
+        probs: probabilities of success [...].
+        logits: floats [...]: ln p - ln(1 - p).
+    """
+
+    parameters = ("logits",)
+
+    def __init__(self, probs: Operand | None = None, logits: Operand | None = None) -> None:
+        p, z = one_of(type(self).__name__, probs, logits)
+        self.logits = m.log(p) - m.log1p(-p) if z is None else z
+        self.probs = sigmoid(z) if p is None else p
+
+    def _entropy_of_one(self):
+        return softplus(self.logits) - self.probs * self.logits
+
+
+class Bernoulli(_Trials):
     """Distributions of 1 with probability `probs`, else 0, from probabilities or from logits.
 
     Args:
@@ -30,13 +49,6 @@ class Bernoulli(Distribution):
     Raises:
         TypeError: both are given, or none.
     """
-
-    parameters = ("logits",)
-
-    def __init__(self, probs: Operand | None = None, logits: Operand | None = None) -> None:
-        p, z = one_of("Bernoulli", probs, logits)
-        self.logits = m.log(p) - m.log1p(-p) if z is None else z
-        self.probs = sigmoid(z) if p is None else p
 
     @property
     def mean(self) -> Variable:
@@ -55,7 +67,7 @@ class Bernoulli(Distribution):
 
     def entropy(self) -> Variable:
         """Return the entropy, in nats."""
-        return softplus(self.logits) - self.probs * self.logits
+        return self._entropy_of_one()
 
     def sample(self, sizes: TargetShape = ()) -> Variable:
         """Return draws [*sizes, ...] of 0.0 and 1.0, without a gradient."""
@@ -189,7 +201,7 @@ class OneHotCategorical(Distribution):
         return m.cast(one_hot(classes, self.base.classes), self.logits.dtype)
 
 
-class Geometric(Distribution):
+class Geometric(_Trials):
     """Distributions of the number of failures before a success: P(k) = (1 - p)^k p.
 
     Args:
@@ -199,13 +211,6 @@ class Geometric(Distribution):
     Raises:
         TypeError: both are given, or none.
     """
-
-    parameters = ("logits",)
-
-    def __init__(self, probs: Operand | None = None, logits: Operand | None = None) -> None:
-        p, z = one_of("Geometric", probs, logits)
-        self.logits = m.log(p) - m.log1p(-p) if z is None else z
-        self.probs = sigmoid(z) if p is None else p
 
     @property
     def mean(self) -> Variable:
@@ -225,7 +230,7 @@ class Geometric(Distribution):
 
     def entropy(self) -> Variable:
         """Return the entropy of one trial over p, in nats."""
-        return (softplus(self.logits) - self.probs * self.logits) / self.probs
+        return self._entropy_of_one() / self.probs
 
     def sample(self, sizes: TargetShape = ()) -> Variable:
         """Return counts [*sizes, ...] in the dtype of the parameters, without a gradient."""

@@ -20,7 +20,7 @@ from ..reduce import arg_max, reduce_sum, softmax
 from ..shape import squeeze, unsqueeze
 from ..sizes import TargetShape
 from ..special import digamma, lgamma, xlogy
-from .base import Distribution, drawn, floats_of, value_like
+from .base import Distribution, drawn, floats_of, standard_score, value_like
 
 _TRIES = 8  # each is accepted with a probability of 0.95 or more
 
@@ -199,7 +199,7 @@ class StudentT(Distribution):
 
     def log_prob(self, value: Operand) -> Variable:
         """Return -(df + 1) / 2 ln(1 + z^2 / df) - ln(scale sqrt(df) B(1/2, df/2))."""
-        z = (value_like(value, self.loc) - self.loc) / self.scale
+        z = standard_score(value, self.loc, self.scale)
         tail = 0.5 * (self.df + 1.0) * m.log1p(m.square(z) / self.df)
         return -tail - m.log(self.scale) - 0.5 * m.log(self.df) - self._log_beta()
 

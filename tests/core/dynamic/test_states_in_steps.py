@@ -194,7 +194,7 @@ def slow(monkeypatch):
 
     def begin():
         monkeypatch.setattr(Pattern, "fits", lambda trace: False)
-        monkeypatch.setattr(learning, "remember", lambda *_: None)
+        monkeypatch.setattr(learning, "keep", lambda *_: None)
         monkeypatch.setattr(learning, "make", lambda *_: None)
         monkeypatch.setattr(recorder, "find", lambda key: None)
         monkeypatch.setattr(recorder, "known", lambda key: None)

@@ -179,6 +179,7 @@ def test_steps_again_write_to_the_same_two_buffers():
     net, rule = pd.nn.FC(1), pd.MomentumOptimizer(0.1)
     seen = set()
     with pd.guard():
+        rule.minimize(loss_of(net))  # a step that is compiled, in a process that does not know it
         for _ in range(6):
             rule.minimize(loss_of(net))
             seen.add(default_session().store.current(net.W, copy=False).ctypes.data)
