@@ -22,7 +22,7 @@ consume = deque[Any](maxlen=0).extend
 
 
 class Bound:
-    """A binding of a stage to certain buffers of states and updates.
+    """A binding of a stage to certain buffers of states and updates, and to `constants`.
 
     Small feeds and fetches on the CPU are copied into and out of arrays that stay bound while the
     shapes of the feeds stay: a copy takes 0.3 µs, binding a feed 1.2 and fetching a result 3.8.
@@ -35,6 +35,7 @@ class Bound:
         device: tuple[str, int],
         states: list[Any],
         updates: list[Any],
+        constants: Iterable[tuple[str, Any]] = (),
         recorder: Recorder | None = None,
     ):
         self.session, self.part, self.device = session, part, device
@@ -46,7 +47,8 @@ class Bound:
         self._is_steady = False  # whether the shapes are those of the run before
         for _, name in (*part.fetches, *part.hands):  # they come before the updates
             self.binding.bind_output(name, "cpu")
-        for (_, name), value in zip(part.states, states, strict=True):
+        read = zip((name for _, name in part.states), states, strict=True)
+        for name, value in (*read, *constants):
             self.binding.bind_ortvalue_input(name, value)
         for (_, name), value in zip(part.updates, updates, strict=True):
             self.binding.bind_ortvalue_output(name, value)

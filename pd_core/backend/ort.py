@@ -15,7 +15,8 @@ from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 from ..graph.errors import BackendError, CompilerError, DTypeError
 from ..graph.site import Site, site_text
-from ..graph.variable import Variable, size_reads, static
+from ..graph.variable import Dim, Variable, size_reads, static
+from .any_sizes import AnySizes
 from .base import NO_SEAM, Graph, Seam, SeamExchange
 from .bound import Bound
 from .devices import cores
@@ -337,6 +338,8 @@ class OrtProgram:
         self.recorders: list[Recorder | None] = []  # by stage
         records = find_device(device).records and open_session is session
         plan, reads = graph.bytes < _LARGE, size_reads.get()
+        self.any_sizes: AnySizes | None = None
+        self.constants: list[tuple[str, Any]] = []  # inputs of the stage then
         for number, part in enumerate(self.parts):
             options: dict[str, Any] = {"plan": plan, "libraries": ()}
             options["without"] = unwanted_optimizers(part.lowered, device)
@@ -345,15 +348,18 @@ class OrtProgram:
                     made = fuse(part.lowered, part.equal, part.waiting, part.places)
                     model, options["libraries"] = made.model, made.libraries
                     part.writes_by(made.writer, made.written)
+                elif reads is not None and len(parts) == 1:
+                    self.any_sizes = AnySizes(part.lowered.model, reads)
+                    self.constants, model = self.any_sizes.constants({}), self.any_sizes.model
                 else:
                     model = part.lowered.model.SerializeToString()
                 self.sessions.append(open_session(model, device, **options))
+                if self.any_sizes is not None:
+                    self.any_sizes.sessions[plan] = self.sessions[-1]
             self._opened = partial(open_session, device=device, **options)
             self.recorders.append(None)
             if records and may_be_recorded(part, graph.bytes):
                 self.recorders[-1] = Recorder(partial(self._opened, model, recorded=True))
-            if reads is not None:
-                reads.models.append(model)
             del part.lowered  # the session has a copy
 
     def without_sessions(self) -> "OrtProgram":
@@ -362,14 +368,19 @@ class OrtProgram:
         new.sessions, new.recorders = [], []
         return new
 
-    def resized(self, model: bytes, size: int) -> "OrtProgram":
-        """Return the same program of one stage for other sizes.
+    def resized(self, renamed: Mapping[Dim, Dim], size: int) -> "OrtProgram":
+        """Return the same program of any sizes for others in the place of those it has.
 
-        `model` is the stage for those, and `size` the bytes of all its values.
+        `size` are the bytes of all its values then.
         """
-        new = copy(self)
-        with self._traced(0):
-            new.sessions, new.recorders = [self._opened(model, plan=size < _LARGE)], [None]
+        new, plan, known = copy(self), size < _LARGE, self.any_sizes
+        assert known is not None
+        new.constants = known.constants(renamed)
+        opened = known.sessions.get(plan)
+        if opened is None:
+            with self._traced(0):
+                opened = known.sessions[plan] = self._opened(known.model, plan=plan)
+        new.sessions, new.recorders = [opened], [None]
         return new
 
     @contextmanager
@@ -539,7 +550,8 @@ class OrtExecutable:
             ]
             inputs = [states[k][0] for k, _ in part.states]
             place = kind, int(number or 0)
-            bound.append(Bound(session, part, place, inputs, targets, recorder))
+            constants = program.constants
+            bound.append(Bound(session, part, place, inputs, targets, constants, recorder))
         return _Phase(bound, held, [updated[k] for k in self.swapped])
 
     def _pairs(self, values):

@@ -34,7 +34,6 @@ class SizeReads:
         self.fixed: set[int] = set()
         self.conditions: list[tuple[Callable[..., bool], tuple[int, ...], bool]] = []
         self.filled: dict[str, tuple[Dims, Any]] = {}  # see `filled`, by name in the model
-        self.models: list[bytes] = []  # of the stages
         self.results: Counter[tuple[Dims, int]] = Counter()  # (dims, bytes of an element)
 
     def __enter__(self) -> "SizeReads":

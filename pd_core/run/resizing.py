@@ -2,7 +2,7 @@
 
 The passes of a training step are the larger part of its first evaluation. What they read of sizes
 is recorded (`graph/size_reads`) while a program is compiled; where the same would be read of
-others, the model is the same but for the sizes of its inputs, outputs and some constants.
+others, the model is the same (`backend/any_sizes`), and so is its session while it is open.
 """
 
 from collections import OrderedDict
@@ -13,13 +13,11 @@ from math import prod
 from threading import Lock
 from typing import Any
 
-from onnx import ModelProto, numpy_helper
-
 from ..backend.base import Backend
 from ..graph.node import ancestors
 from ..graph.recording import not_recording
 from ..graph.rewrite import substitute
-from ..graph.size_reads import SizeReads, filled_array
+from ..graph.size_reads import SizeReads
 from ..graph.variable import Dim, Variable
 from .structure import Key, Structure
 
@@ -76,7 +74,6 @@ class Template:
     ):
         self.compiled, self.reads, self.sizes, self.hints = copy(compiled), reads, sizes, hints
         self.compiled.graph = compiled.graph.without_sessions()
-        self.model = ModelProto.FromString(reads.models.pop())
 
     def resized(self, sizes: list[int]) -> Any:
         """Return the program for other sizes in the place of `self.sizes`; None if there is none.
@@ -93,27 +90,11 @@ class Template:
             count * size * prod(self._number(renamed.get(d, d)) for d in dims)
             for (dims, size), count in self.reads.results.items()
         )
-        new.graph = self.compiled.graph.resized(self._model(renamed), new.bytes)
+        new.graph = self.compiled.graph.resized(renamed, new.bytes)
         return new
 
     def _number(self, d: Dim) -> int:
         return d if isinstance(d, int) else self.hints.get(d, 1)
-
-    def _model(self, renamed: Mapping[Dim, Dim]) -> bytes:
-        model = ModelProto()
-        model.CopyFrom(self.model)
-        for value in (*model.graph.input, *model.graph.output):
-            for d in value.type.tensor_type.shape.dim:
-                if d.dim_value in renamed:
-                    d.dim_value = renamed[d.dim_value]
-        for tensor in model.graph.initializer:
-            if tensor.name in self.reads.filled:
-                dims, value = self.reads.filled[tensor.name]
-                dims = tuple([renamed.get(d, d) for d in dims])
-                dtype = numpy_helper.to_array(tensor).dtype
-                array = filled_array(dims, value, dtype)
-                tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-        return model.SerializeToString()
 
 
 class Templates:
@@ -146,7 +127,8 @@ class Templates:
         reads = recording.reads
         with reads:
             compiled = make(backend, recording.source)
-        if len(reads.models) == 1 and len(reads.models[0]) <= _MOST_BYTES:
+        model = compiled.graph and compiled.graph.any_sizes
+        if model is not None and len(model.model) <= _MOST_BYTES:
             template = Template(compiled, reads, sizes, hints)
             with self._lock:
                 self._templates[key] = [template, *self._templates.get(key, ())[: self.each - 1]]

@@ -1,7 +1,13 @@
-"""Programs made of one for other sizes: the same, byte by byte, as those that are compiled."""
+"""Programs made of one for other sizes: with their sizes those that are compiled, byte by byte."""
+
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import onnxruntime
 import pytest
+from onnx import ModelProto, numpy_helper
 
 import pd_core as pd
 from pd_core.backend.base import NO_SEAM
@@ -14,18 +20,21 @@ from pd_core.run.resizing import Templates
 from tests.thinned import in_turn, thinned, words
 
 
+class Opened:
+    """What stands for a session."""
+
+    def __init__(self, model, device, **options):
+        self.model, self.options = ModelProto.FromString(model), {"device": device, **options}
+
+
 class Models(OrtBackend):
     """A backend that keeps the models of its programs, and opens none."""
 
     def __init__(self):
         super().__init__("cpu", exact_convolutions=False)
-        self.opened = []
 
     def compile(self, graph, seam=NO_SEAM):
-        def open_session(model, device, **options):
-            self.opened.append((model, device, options))
-
-        return OrtProgram(graph, seam, self.device, open_session)
+        return OrtProgram(graph, seam, self.device, Opened)
 
 
 def perceptron(sizes, dtype, act="relu"):
@@ -116,15 +125,43 @@ def facts(program):
     return found, parts
 
 
+def at_its_sizes(program, fixed):
+    """Return the model of a program of any sizes with the sizes that another model has for them.
+
+    Each name stands for one size, and what its inputs are given takes the place of constants.
+    """
+    (session,), given = program.sessions, dict(program.constants)
+    model, sizes = ModelProto.FromString(session.model.SerializeToString()), {}
+    graph = model.graph
+    for value in [v for v in graph.input if v.name in given]:
+        graph.input.remove(value)
+    for side in ("input", "output"):
+        for ours, theirs in zip(getattr(graph, side), getattr(fixed.graph, side), strict=True):
+            dims = ours.type.tensor_type.shape.dim, theirs.type.tensor_type.shape.dim
+            for a, b in zip(*dims, strict=True):
+                if a.dim_param and b.dim_value:
+                    assert sizes.setdefault(a.dim_param, b.dim_value) == b.dim_value
+                    a.dim_value = b.dim_value
+    arrays = {t.name: t for t in graph.initializer}
+    arrays |= {name: numpy_helper.from_array(v.numpy(), name) for name, v in given.items()}
+    del graph.initializer[:]
+    graph.initializer.extend([arrays[t.name] for t in fixed.graph.initializer])
+    return model, len(sizes)
+
+
 def compare(network, dtype, optimizer, every):
     """Compile a step for one list of sizes after the other; return how many were made of others."""
-    templates, ours, made = Templates(), Models(), 0
+    templates, made = Templates(), 0
     for sizes in every:
-        theirs = Models()
-        ours.opened.clear()
-        one = templates.compiled(ours, source_of(network, sizes, dtype, optimizer()), compiled)
-        other = compiled(theirs, source_of(network, sizes, dtype, optimizer()))
-        assert ours.opened == theirs.opened, sizes
+        one = templates.compiled(Models(), source_of(network, sizes, dtype, optimizer()), compiled)
+        other = compiled(Models(), source_of(network, sizes, dtype, optimizer()))
+        for ours, theirs in zip(one.graph.sessions, other.graph.sessions, strict=True):
+            assert ours.options == theirs.options, sizes
+            if one.graph.any_sizes is None:
+                assert ours.model == theirs.model, sizes
+            else:
+                model, named = at_its_sizes(one.graph, theirs.model)
+                assert model == theirs.model and named >= one.is_resized, sizes
         assert facts(one) == facts(other), sizes
         made += one.is_resized
     return made
@@ -175,6 +212,66 @@ def test_a_step_for_other_sizes_computes_the_same(rng):
     assert after[0] == alone[0] and after[0][-1] < after[0][0]
     for a, b in zip(after[1], alone[1], strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The sessions of ONNX Runtime that are opened in a test, as references."""
+    found, real = [], onnxruntime.InferenceSession
+
+    def open_session(*arguments, **options):
+        session = real(*arguments, **options)
+        found.append(weakref.ref(session))
+        return session
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", open_session)
+    return found
+
+
+def steps(n, batch):
+    """A function that trains a model of width n by one step, and returns the cost."""
+    session = pd.Session(seed=n)
+    with pd.fresh(), session:
+        x, y = pd.Variable(["n", 6]), pd.Variable(["n"], dtype="int64")
+        net = pd.nn.Sequential(pd.nn.FC(n, "relu"), pd.nn.FC(n, "tanh"), pd.nn.FC(4))
+        cost = pd.reduce_mean(pd.softmax_cross_entropy(net(x), y))
+        update, feeds = pd.AdamOptimizer(0.01).minimize(cost), {x: batch[0], y: batch[1]}
+    return lambda: float(session.eval([update, cost], feeds)[1])
+
+
+def test_models_of_other_widths_share_a_session(rng, opened):
+    """Trained in turns, and in several threads at once, they compute what each does alone."""
+    batch, widths = (rng.random((8, 6), np.float32), rng.integers(0, 4, 8)), (37, 23, 41)
+    alone = []
+    for n in widths:
+        pd.clear_programs()
+        step = steps(n, batch)
+        alone.append([step() for _ in range(6)])
+    pd.clear_programs()
+    opened.clear()
+    every = [steps(n, batch) for n in widths]
+    costs = [[step() for step in every] for _ in range(3)]
+    assert len(opened) == 1
+    with ThreadPoolExecutor(3) as pool:
+        rest = list(pool.map(lambda step: [step() for _ in range(3)], every))
+    for k, expected in enumerate(alone):
+        assert [row[k] for row in costs] + rest[k] == expected
+
+
+def test_a_session_is_open_as_long_as_a_model_is(rng, opened):
+    batch = rng.random((8, 6), np.float32), rng.integers(0, 4, 8)
+    pd.clear_programs()
+    opened.clear()
+    first, second = steps(37, batch), steps(23, batch)
+    first(), second()
+    del first
+    gc.collect()
+    assert len(opened) == 1 and opened[0]() is not None
+    second()
+    pd.clear_programs()
+    del second
+    gc.collect()
+    assert opened[0]() is None
 
 
 def test_an_error_of_a_step_for_other_sizes_has_its_own_line():
