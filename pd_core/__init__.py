@@ -26,7 +26,7 @@ from .graph.initializers import Uniform as uniform_initializer
 from .graph.initializers import zero as zero_initializer
 from .graph.names import adopt, clear_names, current_namespace, fresh_names
 from .graph.namespace import get_variable, namespace, persistent_variables, trainable_variables
-from .graph.other_words import place_names as _place_names
+from .graph.public_modules import place_names_in as _place_names
 from .graph.update import Update, assign, effects
 from .graph.variable import Variable, constant
 from .layers import functional as layer
@@ -177,4 +177,4 @@ __all__ = [
 # fmt: on
 
 # scikit-learn is imported when it is asked for
-_place_names(__name__, "pd", {"pd.nn": nn, "pd.training": training}, asked_for=["sklearn"])
+_place_names(__name__, "pd", asked_for=["sklearn"])

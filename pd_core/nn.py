@@ -2,7 +2,6 @@
 
 # isort: skip_file
 # fmt: off
-from .graph.other_words import place_names as _place_names
 from .layers import functional as functional
 from .layers.activation import (
     ELU, GELU, GLU, SELU, Flatten, HardSigmoid, HardSwish, HardTanh, LeakyReLU, LogSoftmax, Mish,
@@ -46,5 +45,3 @@ __all__ = [
     "SoftmaxCrossEntropy", "Softplus", "Softsign", "SpectralNorm", "StochasticDepth", "Tanh",
     "TransformerDecoderLayer", "TransformerEncoderLayer", "Triplet", "Unfold", "WeightNorm",
 ]
-
-_place_names(__name__, "pd.nn", {})

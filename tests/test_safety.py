@@ -57,7 +57,7 @@ RUNS = {
     "pd_core.backend.devices: importlib.import_module": "installed packages of providers",
     "pd_core.graph.imports: importlib.import_module": OWN,
     "pd_core.graph.imports: exec_module": "a package that the program imports",
-    "pd_core.graph.other_words: importlib.import_module": OWN,
+    "pd_core.graph.public_modules: importlib.import_module": OWN,
     "pd_v2.__main__: importlib.import_module": OWN,
     "pd_v2.as_paddle: importlib.import_module": OWN,
     "pd_v2.check.lookup: importlib.import_module": OWN,

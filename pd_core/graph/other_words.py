@@ -6,11 +6,9 @@ layer or module, `optimizer` an optimizer.
 """
 
 import inspect
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache, wraps
-from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
 from .array_words import LINES, WITHOUT
@@ -99,6 +97,8 @@ OPTIMIZERS = {
     "ExponentialLR": "pd.schedules.ExponentialDecay", "LinearLR": "pd.schedules.Warmup",
     "OneCycleLR": "pd.schedules.OneCycle", "PolynomialLR": "pd.schedules.PolynomialDecay",
     "ReduceLROnPlateau": "pd.schedules.ReduceOnPlateau",
+    "AveragedModel": "pd.MovingAverage(None)", "EMA": "pd.MovingAverage",
+    "ExponentialMovingAverage": "pd.MovingAverage", "SWALR": "pd.schedules.Piecewise",
     "StepLR": "pd.schedules.ExponentialDecay(rate, decay, every, staircase=True)",
     "PiecewiseConstantDecay": "pd.schedules.Piecewise", "lr_scheduler": "pd.schedules",
 }
@@ -355,31 +355,6 @@ class MissingName(AttributeError):
             return f"{text}; here it is {self.here}"
         close = _close(name, self._names)
         return f"{text}; did you mean {close!r}?" if close else text
-
-
-def place_names(
-    module: str, who: str, others: Mapping[str, Any], asked_for: Sequence[str] = ()
-) -> None:
-    """Let a module, `who` to its users, tell our words, and names that `others` have.
-
-    It gets a `__getattr__`, which type checkers do not see: to them nothing else is there. Modules
-    that are `asked_for` are imported when they are.
-    """
-    face: Any = sys.modules[module]
-
-    def absent(name: str) -> Any:
-        if name in asked_for:
-            return import_module(f"{module}.{name}")
-        if name.startswith("__"):
-            raise MissingName(who, name, None)
-        here = function_here(name)
-        if here is None:
-            here = next(
-                (f"{other}.{name}" for other, m in others.items() if name in m.__all__), None
-            )
-        raise MissingName(who, name, here, face.__all__)
-
-    face.__getattr__ = absent
 
 
 class Elsewhere:

@@ -62,7 +62,7 @@ KERAS_ARGUMENTS = words("""
     output_dim output_size pool_size return_sequences strides training units use_bias workers
 """)
 # what people type who remember a part of a name, or TensorFlow's shape(x)
-PARTS = ["BatchNorm", "DataParallel", "absolute", "shape"]
+PARTS = ["BatchNorm", "DataParallel", "EMA", "ExponentialMovingAverage", "absolute", "shape"]
 
 
 def torch_names():
@@ -72,7 +72,7 @@ def torch_names():
 
     functional = nn.functional
     faces = [torch, nn, functional, nn.init, nn.utils, optim, optim.lr_scheduler, torch.utils.data]
-    faces += [torch.amp, torch.optim.lr_scheduler]
+    faces += [torch.amp, torch.optim.lr_scheduler, optim.swa_utils]
     return {name for face in faces for name in dir(face)}
 
 
@@ -330,3 +330,21 @@ def test_what_people_look_for_is_found():
     text = pydoc.plain(pydoc.render_doc(pd.nn.BatchNorm2d))
     assert "Batch normalisation" in text and "BatchNorm2d(*, momentum: float = 0.9" in text
     assert "view = <here it is x.reshape(shape)>" in pydoc.plain(pydoc.render_doc(pd.Variable))
+
+
+def test_a_name_of_another_public_module_is_told():
+    """Whatever is public somewhere is found from everywhere: in pd, and in its modules."""
+    alike = {*map(str.lower, pd.__all__)}  # these are taken for the names of pd itself
+    faces = {name: x for name in pd.__all__ if inspect.ismodule(x := getattr(pd, name))}
+    assert {"nn", "training", "schedules", "metrics", "distributions", "layer"} <= {*faces}
+    for name, face in faces.items():
+        public = getattr(face, "__all__", ["CosineDecay"] if name == "schedules" else ["fc"])
+        for each in [n for n in public if n.lower() not in alike and n not in NAMES]:
+            with pytest.raises(AttributeError, match=r"; here it is pd\.\w+\.") as caught:
+                getattr(pd, each)
+            assert path_of(caught.value.here)
+        other = faces["metrics" if name == "nn" else "nn"]
+        from_there = next(n for n in other.__all__ if not hasattr(face, n))
+        for asked, here in (("reshape", "pd."), ("Adam", "pd.AdamOptimizer"), (from_there, "pd.")):
+            with pytest.raises(AttributeError, match=re.escape(f"here it is {here}")):
+                getattr(face, asked)
