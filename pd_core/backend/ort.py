@@ -492,7 +492,8 @@ class OrtExecutable:
             if part.exchanged and exchange is not None:
                 self._exchange(handed, exchange)
             elif part.summed:
-                self._replace(handed, part.summed, sum_over_ranks)
+                sums = partial(sum_over_ranks, weighted=part.weighted)
+                self._replace(handed, part.summed, sums)
             elif part.divided and exchange is not None:
                 exchange.start({k: array_of(handed[k]) for k in self.program.seam if k in handed})
             try:

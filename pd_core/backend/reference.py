@@ -171,7 +171,7 @@ class ReferenceExecutable:
                 seam = self.program.seam
                 handed |= zip(seam, exchange([handed[k] for k in seam]), strict=True)
             elif stage.summed:
-                sums = sum_over_ranks([handed[k] for k in stage.summed])
+                sums = sum_over_ranks([handed[k] for k in stage.summed], stage.weighted)
                 handed |= zip(stage.summed, sums, strict=True)
             elif stage.divided and exchange is not None:
                 exchange.start({k: handed[k] for k in self.program.seam if k in handed})

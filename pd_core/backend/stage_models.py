@@ -76,7 +76,8 @@ class StageModel:
         if stage.waits:
             self.in_place, self.waiting = self._row_writes(stage, lowered)
             self.places = self._places(stage, lowered)
-        self.divided, self.summed = stage.divided, stage.summed
+        self.divided = stage.divided
+        self.summed, self.weighted = stage.summed, stage.weighted
 
     def may_have_written(self, error: Exception) -> bool:
         """Return whether rows may have been written before the runtime's error of a run.

@@ -31,7 +31,8 @@ class Stage:
     step, are written into the buffers of the states that they update; if the stage `waits`, they
     must come after everything else in it, and so may others. `exchanged` marks the stage that runs
     after the exchange of the values at the seam, `divided` those after a part of its values is
-    computed. What the slots `summed` hold is summed over the ranks before the stage runs.
+    computed. What the slots `summed` hold is summed over the ranks before the stage runs, with
+    their weights where it is `weighted`.
     """
 
     graph: Graph
@@ -44,6 +45,7 @@ class Stage:
     exchanged: bool = False
     divided: bool = False
     summed: tuple[int, ...] = ()
+    weighted: tuple[bool, ...] = ()
 
 
 def stages(graph: Graph, seam: Seam = NO_SEAM, writes_wait: bool = False) -> list[Stage]:
@@ -245,10 +247,21 @@ def _split(stage: Stage, later: set[Node], slots, seam=(), sums=()) -> tuple[Sta
         tuple((numbers[x], inputs[x]) for x in given),
         tuple((slot, next(renamed)) for slot, _ in hands[1]),
     )
-    earlier = {"exchanged": stage.exchanged, "divided": stage.divided, "summed": stage.summed}
-    first = replace(first, in_place=stage.in_place, **earlier)
-    slots_of_sums = tuple(numbers[y] for y in sums)
-    return first, replace(second, in_place=stage.in_place, summed=slots_of_sums)
+    first = replace(
+        first,
+        in_place=stage.in_place,
+        exchanged=stage.exchanged,
+        divided=stage.divided,
+        summed=stage.summed,
+        weighted=stage.weighted,
+    )
+    second = replace(
+        second,
+        in_place=stage.in_place,
+        summed=tuple(numbers[y] for y in sums),
+        weighted=tuple(bool(y.node.attributes.get("weighted")) for y in sums),
+    )
+    return first, second
 
 
 def _divided(items, later, values=()):

@@ -84,10 +84,19 @@ class RankExchange:
         same = np.isnan(every).all() or (every == every[0]).all()
         return number if same else float(every.sum() / len(every))
 
-    def sum(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return the sums over the ranks of arrays in the middle of a program."""
+    def sum(self, arrays: Sequence[np.ndarray], weighted: Sequence[bool]) -> list[np.ndarray]:
+        """Return the sums over the ranks of arrays in the middle of a program.
+
+        Those `weighted` are multiplied by the rank's weight before, and divided by it again.
+        """
         shapes = [f"{a.dtype}{list(a.shape)}" for a in arrays]
-        self.world.barrier(SUM, Description(shapes))
+        samples = np.nan if self.samples is None else self.samples
+        every = self.world.barrier(SUM, Description(shapes), samples).weights
+        own = self._own_weight(every) if any(weighted) else None
+        if own is not None:
+            arrays = [
+                a * a.dtype.type(own) if w else a for a, w in zip(arrays, weighted, strict=True)
+            ]
 
         def operation():
             if self.settings.reproducible and arrays[0].dtype.kind == "f":
@@ -100,7 +109,16 @@ class RankExchange:
                 summed.append(np.array(self._buffers[key].reduce([array])[0]))
             return summed
 
-        return self.world.recovering(operation)
+        sums = self.world.recovering(operation)
+        if own:  # the gradients of a rank without a weight do not count
+            pairs = zip(sums, weighted, strict=True)
+            sums = [a / a.dtype.type(own) if w else a for a, w in pairs]
+        return sums
+
+    def _own_weight(self, every):
+        """The weight of this rank's gradients; None if those of all ranks are equal."""
+        weights = self.shares(every)
+        return None if len(set(weights)) == 1 else weights[self.world.rank]
 
     def exact_sums(self, arrays: Sequence[np.ndarray], divisor: float = 1.0) -> list[np.ndarray]:
         """Return the exact sums over the ranks, divided and rounded."""

@@ -37,8 +37,7 @@ def batch_norm(
     momentum * old + (1 - momentum) * batch in `mean` and `variance`, two persistent variables, if
     the batch has elements; inference normalises by those. use_global_stats=True normalises by the
     stored statistics in training too, and False by the batch's in inference too. With
-    `pd.distributed.init(sync_batch_norm=True)` the batch is that of all ranks, which have as many
-    rows each.
+    `pd.distributed.init(sync_batch_norm=True)` the batch is that of all ranks.
 
     Args:
         x: floats [N, C, ...].

@@ -5,6 +5,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node
 from ...graph.variable import Variable, static
+from ...ops.ranks import weighted_sum_over_ranks
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient
 
@@ -87,7 +88,7 @@ def batch_norm(
     synchronized = node.attributes.get("synchronized")
     if synchronized:
         dmean, dvariance = (
-            None if d is None else ops.sum_over_ranks(d) for d in (dmean, dvariance)
+            None if d is None else weighted_sum_over_ranks(d) for d in (dmean, dvariance)
         )
     offset = ops.zeros_like(mean) if dmean is None else dmean / count
     slope = ops.zeros_like(mean) if dvariance is None else dvariance * 2.0 / count
@@ -100,7 +101,7 @@ def batch_norm(
     all_total, all_moment = total, moment
     if synchronized:
         channels = static(x.dims)[1]
-        sums = ops.sum_over_ranks(ops.concat([total, product], 0))
+        sums = weighted_sum_over_ranks(ops.concat([total, product], 0))
         all_total, all_product = (ops.slice(sums, [k], [k + channels], [0]) for k in (0, channels))
         all_moment = (all_product - mean * all_total) * factor
     gain = scale * factor

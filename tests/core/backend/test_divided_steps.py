@@ -16,7 +16,8 @@ class Twins:
     def __init__(self):
         self.calls = []
 
-    def __call__(self, arrays):
+    def __call__(self, arrays, weighted):
+        assert len(weighted) == len(arrays)
         self.calls.append(len(arrays))
         return [np.array(2.0 * np.asarray(a)) for a in arrays]
 
@@ -31,7 +32,7 @@ def twins():
 
 def test_one_rank_sums_its_own_arrays():
     arrays = (np.ones(2), np.zeros(1))
-    found = sum_over_ranks(arrays)
+    found = sum_over_ranks(arrays, (False, True))
     assert type(found) is list and all(a is b for a, b in zip(found, arrays, strict=True))
 
 

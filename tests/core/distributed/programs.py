@@ -328,6 +328,25 @@ def uneven():
     return values(step)
 
 
+def uneven_sync_batch_norm():
+    """Statistics, a sum over the ranks and a derivative of unequal numbers of rows."""
+    x, y = pd.Variable([None, 3]), pd.Variable([None, 1])
+    synchronize_batch_norm(True)
+    rows = pd.layer.batch_norm(pd.fc(x, 4, act="tanh"), mean="mean", variance="variance")
+    synchronize_batch_norm(False)
+    squares = pd.sum_over_ranks(pd.reduce_sum(pd.square(rows), 0)) / float(ROWS)
+    cost = pd.reduce_mean(pd.square(pd.fc(rows * squares, 1) - y))
+    slope = pd.gradients(cost, [v for v in pd.trainable_variables() if v.name.endswith("W")])[0]
+    step = pd.AdamOptimizer(0.05).minimize(cost + 0.1 * pd.reduce_sum(slope))
+    bounds = [ROWS * r // size + (0 < r < size) for r in range(size + 1)]
+    for xs, ys in samples(3, width=3):
+        distributed.set_batch_size(bounds[rank + 1] - bounds[rank])
+        rows = slice(bounds[rank], bounds[rank + 1])
+        pd.eval(step, {x: xs[rows], y: ys[rows]})
+    distributed.set_batch_size(None)
+    return {**values(step), "mean": _named("mean").val(), "variance": _named("variance").val()}
+
+
 def dropout():
     """The mask of this rank, and initial values."""
     x = pd.Variable([None, 50])
@@ -378,6 +397,7 @@ PROGRAMS = [
         own_statistics,
     ),
     *(accumulation, accumulated_whole, accumulation_in_guard, uneven, dropout, collectives),
+    uneven_sync_batch_norm,
 ]
 
 
@@ -398,7 +418,7 @@ def some(names):
 # with more ranks than two: what is of the rows and numbers of ranks, and a training of each kind
 OF_MANY = some(
     "adam module_in_guard embedding batch_norm sync_batch_norm sync_batch_norm_of_few_rows uneven"
-    " accumulation_in_guard own_statistics dropout collectives"
+    " uneven_sync_batch_norm accumulation_in_guard own_statistics dropout collectives"
 )
 
 
