@@ -51,7 +51,8 @@ class Embedding(Layer):
 
     The vector of `padding_id` is zero and is not trained. Parameter: W [words, width], at first
     from N(0, 1 / words), not N(0, 1) as in PyTorch: a table that is the output of a language model
-    too then begins near a loss of ln(words).
+    too then begins near a loss of ln(words). With `row_sparse` a step takes the time and memory of
+    the rows that it looks up, and changes no others, see `Variable`.
     """
 
     W: Variable
@@ -62,21 +63,28 @@ class Embedding(Layer):
         width: int,
         padding_id: int | None = None,
         kernel_init: Initial = None,
+        row_sparse: bool = False,
         name: str | None = None,
     ) -> None:
         super().__init__(name)
         if padding_id is not None and not 0 <= padding_id < words:
             raise ValueError(f"Embedding: padding_id {padding_id} is no id of {words} words")
         self.words, self.width, self.padding_id = words, width, padding_id
-        self.kernel_init = initializer(kernel_init)
+        self.kernel_init, self.row_sparse = initializer(kernel_init), row_sparse
 
     def forward(self, ids: Operand) -> Variable:
         """Return the vectors of ids, one more axis."""
-        W = self.owned("W", self.kernel_init)
+        spec = {"initializer": self.kernel_init, "row_sparse": True}
+        W = self.owned("W", spec if self.row_sparse else self.kernel_init)
         return functional.embedding(
             ids, (self.words, self.width), W, self.padding_id, squeeze=False
         )
 
     def extra(self) -> str:
         """Return the sizes of the table."""
-        return arguments(self.words, self.width, padding_id=(self.padding_id, None))
+        return arguments(
+            self.words,
+            self.width,
+            padding_id=(self.padding_id, None),
+            row_sparse=(self.row_sparse, False),
+        )

@@ -598,3 +598,38 @@ def test_a_product_with_sparse_rows(rng):
         np.testing.assert_allclose(*found, rtol=1e-5)
         np.testing.assert_allclose(w.val(), whole.val(), rtol=1e-5, atol=1e-6)
     assert np.abs(w.val() - table_data()).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_embeddings_of_pytorch(name):
+    """`pd.nn.Embedding(row_sparse=True)`, static and in a guard, trains as one with sparse=True."""
+    torch = pytest.importorskip("torch")
+    theirs = torch.nn.Embedding(HEIGHT, WIDTH, sparse=True)
+    theirs.weight.data = torch.tensor(table_data().astype(f32))
+    sparse = torch.optim.SGD if name == "SGD" else torch.optim.SparseAdam
+    optimizer = sparse(theirs.parameters(), lr=0.1)
+    for ids in batches():
+        optimizer.zero_grad()
+        theirs(torch.tensor(ids)).square().sum().backward()
+        optimizer.step()
+
+    def ours():
+        pd.reset(seed=0)
+        layer = pd.nn.Embedding(
+            HEIGHT, WIDTH, kernel_init=lambda shape, rng: table_data(), row_sparse=True
+        )
+        return layer, getattr(pd, f"{name}Optimizer")(0.1)
+
+    layer, optimizer = ours()
+    ids = pd.Variable([None], dtype="int64")
+    step = optimizer.minimize(pd.reduce_sum(pd.square(layer(ids))))
+    for batch in batches():
+        pd.eval(step, {ids: batch})
+    expected = theirs.weight.detach().numpy()
+    np.testing.assert_allclose(layer.W.val(), expected, rtol=1e-5, atol=1e-5)
+    layer, optimizer = ours()
+    for batch in batches():
+        with pd.guard():
+            optimizer.minimize(pd.reduce_sum(pd.square(layer(batch))))
+    np.testing.assert_allclose(layer.W.val(), expected, rtol=1e-5, atol=1e-5)
+    assert repr(layer) == f"Embedding({HEIGHT}, {WIDTH}, row_sparse=True)"
