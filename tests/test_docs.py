@@ -71,6 +71,7 @@ def sections(page):
 def test_sections_on_libraries_run(title, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")  # it asks the network when it is imported
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     examples = sections(LIBRARIES)[title]
     for package in re.findall(r"^(?:import|from) (\w+)", program(LIBRARIES, *examples), re.M):
         pytest.importorskip(package)

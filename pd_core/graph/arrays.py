@@ -15,20 +15,30 @@ _UNKNOWN_SIZE = (
     "a None of x.shape is a size that only evaluations know; "
     "pd.shape_of(x) has all of them, pd.size_of(x, axis) one"
 )
+_MASKED = "masked elements, which have no value"
 _OF_VARIABLES = "pd.stack joins Variables and numbers"
+
+
+def native(dtype: DTypeLike) -> np.dtype:
+    """Return an element type in this machine's order of bytes, the only one that runtimes read."""
+    return np.dtype(dtype).newbyteorder("=")
 
 
 def host_array(value: Any) -> np.ndarray:
     """Return a value as an array: what NumPy makes of it, and any of PyTorch's dense tensors.
 
-    Those may require gradients and be on another device; bfloat16 becomes float32.
+    Those may require gradients and be on another device; bfloat16 becomes float32. Bytes in another
+    order, as some files have them, are swapped; DTypeError if elements are masked.
     """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise _dtype_error(None, value, _MASKED)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         value = value.detach().cpu()
         if value.dtype == torch.bfloat16:
             value = value.float()
-    return np.asarray(value)
+    array = np.asarray(value)
+    return array if array.dtype.isnative else array.astype(native(array.dtype))
 
 
 def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") -> np.ndarray:
@@ -38,7 +48,7 @@ def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") 
     float32. `label` begins the message of an error.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise _dtype_error(label, value, "masked elements, which have no value")
+        raise _dtype_error(label, value, _MASKED)
     try:
         array = host_array(value)
     except DTypeError:  # of a Variable among them
@@ -51,7 +61,7 @@ def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") 
         raise _dtype_error(label, value, f"{array.dtype} values")
     if dtype is None:
         dtype = np.float32 if array.dtype == np.float64 else array.dtype
-    dtype = np.dtype(dtype)
+    dtype = native(dtype)
     if not _represents(array, dtype):
         raise _dtype_error(label, value, f"{array.dtype} values where {dtype} is needed")
     return np.array(array, dtype, order="C")
@@ -83,7 +93,7 @@ def _dtype_error(
 ) -> DTypeError:
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:60]}…"
-    text = f"{label}{': ' if label else ''}cannot take {what}, {text}"
+    text = f"{label or ''}{': ' if label else ''}cannot take {what}, {text}"
     return DTypeError(text if hint is None else f"{text}\n  hint: {hint}")
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import DTypeLike
 from onnx import (
     AttributeProto,
@@ -21,6 +20,7 @@ from onnx import (
     shape_inference,
 )
 
+from .arrays import native
 from .checks import checks
 from .errors import DTypeError, GraphError, ShapeError
 from .refinements import attention_state, fallbacks, refinements
@@ -208,7 +208,7 @@ def attribute(name: str, value: Any) -> AttributeProto:
 def element_type(dtype: DTypeLike) -> int:
     """Return ONNX's number of an element type; DTypeError if it has none."""
     try:
-        return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return helper.np_dtype_to_tensor_dtype(native(dtype))
     except (KeyError, ValueError, TypeError):
         raise DTypeError(f"ONNX has no element type for {dtype}") from None
 

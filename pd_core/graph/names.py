@@ -14,6 +14,7 @@ from threading import RLock
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary, ref
 
+from .cells import cell_run
 from .errors import GraphError, NameConflict
 from .line_texts import LineText, line_text
 from .site import Site, site_text
@@ -46,6 +47,7 @@ class Registry:
     def __init__(self) -> None:
         self._entries: dict[str, ref[Any]] = {}
         self._kept: dict[str, Any] = {}
+        self._cells: dict[str, Any] = {}  # the run of a cell in which a name was given
         # number of names that begin with `layer.` or `layer/`
         self._layers: Counter[str] = Counter()
         # A weak reference may die at any point of any thread: its entry is removed with the next
@@ -88,7 +90,15 @@ class Registry:
         self.remove(name)  # a dead entry must not keep its place in the order
         self._entries[name] = ref(v, partial(_mark_dead, self._dead, name))
         self._layers.update(_layers_of(name))
+        run = cell_run()
+        if run is not None:
+            self._cells[name] = run
         return v
+
+    def is_of_another_cell(self, name: str) -> bool:
+        """Return whether a name was given in another run of a notebook's cell than this one."""
+        run = cell_run()
+        return run is not None and self._cells.get(name, run) != run
 
     def keep(self, v: Named) -> None:
         """Keep a variable until its name is removed, without any other reference to it."""
@@ -101,6 +111,7 @@ class Registry:
     def remove(self, name: str) -> None:
         """Free a name, whether or not it is in use."""
         self._kept.pop(name, None)
+        self._cells.pop(name, None)
         if self._entries.pop(name, None) is not None:
             for layer in _layers_of(name):
                 self._layers[layer] -= 1
@@ -111,6 +122,7 @@ class Registry:
         """Free all names."""
         self._entries.clear()
         self._kept.clear()
+        self._cells.clear()
         self._layers.clear()
 
     def _sweep(self) -> None:
@@ -401,9 +413,12 @@ def _free_name(scope: Names) -> str:
 def adopt(v: _Named, replace: bool = False) -> _Named:
     """Register a variable under the full name that it has already, and return it.
 
-    With `replace` it takes the name over from another variable. The name is free again when nothing
-    refers to the variable any more, or when the call that made it fails.
+    With `replace` it takes the name over from another variable, and in a notebook from one that was
+    named in another run of a cell: cells run again, while results of the run before are still
+    there. The name is free again when nothing refers to the variable any more, or when the call
+    that made it fails.
     """
+    replace = replace or names().variables.is_of_another_cell(v.name)
     first = _first(v, replace)
     if first is not v:
         del first

@@ -11,7 +11,17 @@ if TYPE_CHECKING:  # this class is a base of it
 class Operators:
     """The operators of Variables, by functions that the packages above this one `provide`."""
 
-    __array_ufunc__ = None  # ndarray + Variable is ours
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return provided["ufunc"](function, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Any:
+        return provided["array_function"](function, inputs, options)
+
+    def __dlpack__(self: Any, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # a CPU: values are fetched from other devices
 
     def __add__(self, other: "Operand") -> "Variable":
         return provided["add"](self, other)

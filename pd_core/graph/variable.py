@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, Union, cas
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from .arrays import as_array
+from .arrays import as_array, native
 from .errors import DTypeError, ShapeError
 from .initializers import (
     Constant,
@@ -124,7 +124,7 @@ class Variable(Operators, Methods):
     ) -> None:
         if isinstance(first, str):
             name = _exclusive("name", name, first)
-        elif isinstance(first, (list, tuple)):
+        elif isinstance(first, Sequence):  # of settings, such as those of OmegaConf, too
             shape = _exclusive("shape", shape, first)
         elif first is not None:
             data = _exclusive("data", data, first)
@@ -137,7 +137,7 @@ class Variable(Operators, Methods):
             raise ShapeError(f"{label}: give a shape or data")
         attributes = self.__dict__  # past __setattr__
         attributes["dims"] = tuple(as_dim(label, d) for d in shape)
-        attributes["dtype"] = np.dtype(dtype or np.float32)
+        attributes["dtype"] = native(dtype or np.float32)
         if self.is_static:
             attributes["initial"] = _initial(label, data, initializer, self.dtype)
             is_float = attributes["dtype"].kind == "f"
@@ -295,6 +295,10 @@ class Variable(Operators, Methods):
     def _repr_html_(self) -> str:
         return provided["html"](self)
 
+    def __copy__(self) -> "Variable":
+        """Return itself, since results are never overwritten; a parameter is not copied."""
+        return self.__reduce_ex__(4) if self.is_persistent else self
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(
             f"{self.name}: {describe(self)} is a part of a graph, and is neither copied nor pickled"
@@ -328,7 +332,9 @@ class Variable(Operators, Methods):
         return format(self._scalar("number").item(), spec) if spec else str(self)
 
     def __len__(self) -> int:
-        length = self.shape[0] if self.dims else None
+        if not self.dims:
+            raise TypeError(f"{self!r} is a scalar, which has no length")
+        length = self.shape[0]
         if length is None:
             raise TypeError(f"{self!r} has no length that is known before it runs")
         return length
@@ -530,7 +536,7 @@ def _exclusive(what: str, named: object, positional: Any) -> Any:
 
 
 def _shape(label: str, shape: Any) -> Shape | None:
-    if shape is None or isinstance(shape, (list, tuple)):
+    if shape is None or (isinstance(shape, Sequence) and not isinstance(shape, (str, bytes))):
         return shape
     raise ShapeError(f"{label}: a shape is a list or tuple of sizes, not {shape!r}")
 

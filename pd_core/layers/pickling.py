@@ -13,6 +13,7 @@ from ..graph.initializers import Value
 from ..graph.names import close_prefix, names, open_prefix
 from ..graph.pickled import PickledName, check_picklable, pickled_name
 from ..graph.variable import Variable, static
+from ..run.entered import sessions_elsewhere
 from ..run.session import default_session
 from .held import is_stored
 from .parameter import free_name
@@ -96,8 +97,11 @@ class _Storing:
                 f"{v.name} is sharded, each process has other rows: it is not pickled\n"
                 "  hint: its own save() writes the table"
             )
+        # a thread that sends to other processes, as joblib's does, has entered no session
+        elsewhere = sessions_elsewhere(v)
+        session = elsewhere[0] if len(elsewhere) == 1 else default_session()
         content = {
-            "value": np.asarray(default_session().val(v), v.dtype).reshape(static(v.dims)),
+            "value": np.asarray(session.val(v), v.dtype).reshape(static(v.dims)),
             "dtype": v.dtype,
             "trainable": v.trainable,
             "learning_rate": v.learning_rate,

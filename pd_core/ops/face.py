@@ -4,6 +4,7 @@ from ..graph.imports import import_with
 from ..graph.method import provide
 from . import activation, copies, math, matrix, order, reduce, shape, statistics
 from .getitem import get_item, rows
+from .numpy_functions import array_function, ufunc
 
 _MODULES = {
     activation: ("relu", "sigmoid", "tanh"),
@@ -34,5 +35,5 @@ _MODULES = {
 
 for module, names in _MODULES.items():
     provide(**{name: getattr(module, name) for name in names})
-provide(get_item=get_item, rows=rows)
+provide(get_item=get_item, rows=rows, ufunc=ufunc, array_function=array_function)
 import_with("einops", f"{__package__}.einops_backend")

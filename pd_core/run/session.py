@@ -3,10 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from contextvars import ContextVar
 from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +21,7 @@ from ..graph.update import Update
 from ..graph.variable import Variable
 from .calls import Outgrown
 from .compiler import Compiler
+from .entered import Entered, default, entered, set_entered
 from .exchange import Gradients
 from .failures import failure
 from .feeds import Feeds
@@ -392,30 +392,18 @@ class Session(NotCopied, MovedNames):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        entered = _entered.get()  # blocks of generators may end in any order
-        last = max(k for k, each in enumerate(entered) if each.session is self)
-        recording = entered[last].recording
+        blocks = entered.get()  # blocks of generators may end in any order
+        last = max(k for k, each in enumerate(blocks) if each.session is self)
+        recording = blocks[last].recording
         if recording is not None:
             recording.end()
-        _entered.set(entered[:last] + entered[last + 1 :])
+        set_entered(blocks[:last] + blocks[last + 1 :])
 
 
 # ---- the default session
 
-_default: list[Session] = []
 _reset_functions: list[Callable[[], None]] = []
 _default_lock = Lock()
-
-
-class _Entered(NamedTuple):
-    """A session that was entered, with what records in it if values were at hand."""
-
-    session: Session
-    recording: Any
-    follows: bool  # whether `reset` replaces it
-
-
-_entered: ContextVar[tuple[_Entered, ...]] = ContextVar("pd_core.session", default=())
 
 
 def enter_session(session: Session, follows: bool = False) -> None:
@@ -426,31 +414,31 @@ def enter_session(session: Session, follows: bool = False) -> None:
     recording = recorder()
     if recording is not None:  # values at hand are those of this session
         recording = recording.within(session)
-    _entered.set((*_entered.get(), _Entered(session, recording, follows)))
+    set_entered((*entered.get(), Entered(session, recording, follows)))
 
 
 def plain_session() -> Session:
     """Return the session that is in force where no `with` has entered another one."""
-    if not _default:
+    if not default:
         with _default_lock:
-            if not _default:
-                _default.append(Session())
-    return _default[0]
+            if not default:
+                default.append(Session())
+    return default[0]
 
 
 def follows_reset() -> bool:
     """Return whether `reset` replaces the session in force: no `with session:` has chosen it."""
-    entered = _entered.get()
-    return not entered or entered[-1].follows
+    blocks = entered.get()
+    return not blocks or blocks[-1].follows
 
 
 def replace_session(old: Session, new: Session) -> None:
     """Let what is open in this thread, and follows `reset`, go on in another session."""
-    entered = list(_entered.get())
-    for k, (session, recording, follows) in enumerate(entered):
+    blocks = list(entered.get())
+    for k, (session, recording, follows) in enumerate(blocks):
         if follows and session is old:
-            entered[k] = _Entered(new, recording, follows)
-    _entered.set(tuple(entered))
+            blocks[k] = Entered(new, recording, follows)
+    set_entered(tuple(blocks))
     current = recorder()
     while current is not None:
         current.go_on(old, new)
@@ -459,9 +447,9 @@ def replace_session(old: Session, new: Session) -> None:
 
 def default_session() -> Session:
     """Return the session of the innermost `with session:`, else one created on first use."""
-    entered = _entered.get()
-    if entered:
-        return entered[-1].session
+    blocks = entered.get()
+    if blocks:
+        return blocks[-1].session
     return plain_session()
 
 
@@ -476,7 +464,7 @@ def use_device(device: str) -> None:
     """
     session = Session(device)
     with _default_lock:
-        old = _default[0] if _default else None
+        old = default[0] if default else None
         if old is not None and old.device == session.device:
             return
         if old is not None and not old.store.is_empty:
@@ -486,7 +474,7 @@ def use_device(device: str) -> None:
             )
         if old is not None:
             session.seed, session.check_numerics = old.seed, old.check_numerics
-        _default[:] = [session]
+        default[:] = [session]
 
 
 def reset(seed: int | None = None) -> None:
@@ -501,9 +489,9 @@ def reset(seed: int | None = None) -> None:
     """
     clear_names()
     with _default_lock:
-        old = _default[0] if _default else None
+        old = default[0] if default else None
         new = Session("cpu" if old is None else old.device, 0 if seed is None else seed)
-        _default[:] = [new]
+        default[:] = [new]
     if old is not None:
         replace_session(old, new)
     for function in _reset_functions:

@@ -16,6 +16,7 @@ from ..graph.errors import DTypeError, NotComputed
 from ..graph.initializers import Initializer
 from ..graph.variable import Variable
 from .draws import draw_rows, initial_value
+from .entered import check_values_here
 from .exchange import draw_seed
 from .feeds import check_persistent, feed_array
 from .freeing import Garbage
@@ -109,6 +110,7 @@ class Values:
             self.check_open()
             new = [v for v in dict.fromkeys(variables) if v not in self.arrays]
             if new:
+                check_values_here(self, new)
                 self._garbage.collect_before(new, self.arrays)
             for v in new:
                 if v.storage.setting is not None:

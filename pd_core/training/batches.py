@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..graph.arrays import host_array
 from ..graph.errors import ShapeError
 from ..run.states import Kind, entries, integer
 from .positions import rereadable
@@ -103,7 +104,7 @@ class ArrayReader:
         seed: int = 0,
         weights: ArrayLike | None = None,
     ):
-        self.arrays = [np.asarray(a) for a in arrays]
+        self.arrays = [host_array(a) for a in arrays]
         if not self.arrays or any(a.ndim == 0 for a in self.arrays):
             raise ShapeError("ArrayReader: takes arrays whose first axis is the samples")
         lengths = [len(a) for a in self.arrays]

@@ -16,6 +16,7 @@ from .context import RunnerContext
 from .generators import generators_state, set_generators
 from .item import Following, Initialize, RunnerItem
 from .metrics import FunctionMetric, Metric, metric_by_name
+from .metrics.function import parts_of
 from .ranks import Ranks
 
 # one, or several: a name, a Metric, or a function (y_true, y_pred) -> number
@@ -192,10 +193,10 @@ class Evaluate(RunnerItem):
 
 
 def several(metrics: Metrics) -> list[Any]:
-    """Return metrics as a list, which may be one alone."""
+    """Return metrics as a list, which may be one alone; those of a collection are its parts."""
     if isinstance(metrics, (str, Metric)) or callable(metrics):
-        return [metrics]
-    return list(metrics)
+        return parts_of(metrics)
+    return [part for metric in metrics for part in parts_of(metric)]
 
 
 def _maker(metric):

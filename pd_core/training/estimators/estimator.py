@@ -21,7 +21,7 @@ from ..fit.fitting import Callbacks
 from ..fit.history import History
 from .network import Factory, Network
 
-_FLOATS = [np.float32, np.float64]
+_CHECKS = {"dtype": [np.float32, np.float64], "allow_nd": True, "accept_sparse": "csr"}
 
 
 def hidden_layer(outputs: int) -> Layer:
@@ -52,6 +52,11 @@ class Estimator(BaseEstimator, ABC):
 
     usual_loss: ClassVar[Loss]  # without another
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     # ---- what a subclass defines
 
     @abstractmethod
@@ -72,7 +77,7 @@ class Estimator(BaseEstimator, ABC):
         """Train on X [N, ...] and y for `epochs`; with `warm_start` from where the last fit ended.
 
         Args:
-            X: samples [N, features], or of more axes.
+            X: samples [N, features], sparse ones too, or of more axes.
             y: classes [N]; numbers [N] or [N, outputs] of a regressor.
             sample_weight: weights [N] of 0 or more.
 
@@ -83,7 +88,7 @@ class Estimator(BaseEstimator, ABC):
         return self._fit(X, y, sample_weight, resumes, self.epochs)
 
     def _fit(self, X, y, sample_weight, resumes, epochs, classes=None):
-        tags, checks = self.__sklearn_tags__(), {"dtype": _FLOATS, "allow_nd": True}
+        tags, checks = self.__sklearn_tags__(), dict(_CHECKS)
         checks["multi_output"] = tags.target_tags.multi_output
         checks["y_numeric"] = tags.regressor_tags is not None
         x, y = validate_data(self, X, y, reset=not resumes, **checks)
@@ -121,7 +126,7 @@ class Estimator(BaseEstimator, ABC):
         if self.early_stopping:
             stratify = targets if targets.dtype.kind == "i" else None
             rows, held_out = train_test_split(
-                np.arange(len(x)),
+                np.arange(x.shape[0]),
                 test_size=self.validation_fraction,
                 random_state=self.network_.seed,
                 stratify=stratify,
@@ -147,13 +152,13 @@ class Estimator(BaseEstimator, ABC):
     def _predicted(self, X: ArrayLike) -> np.ndarray:
         """Return the outputs of the layer [N, outputs], in the float type of X."""
         check_is_fitted(self)
-        x = validate_data(self, X, reset=False, dtype=_FLOATS, allow_nd=True)
+        x = validate_data(self, X, reset=False, **_CHECKS)
         outputs = self.network_.predict(x.astype(np.float32), self.batch_size)
         return outputs.astype(x.dtype)
 
     @property
     def layer_(self) -> Layer:
-        """The trained layer, whose values are in a session of the estimator."""
+        """A copy of the trained layer for any session, to be exported or put into a network."""
         check_is_fitted(self)
         return self.network_.layer
 

@@ -1,12 +1,13 @@
 """The network of an estimator: a layer with values of its own, which can be copied and pickled."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from ...graph.errors import ShapeError
 from ...graph.names import fresh_names
@@ -14,7 +15,8 @@ from ...graph.variable import Variable, describe
 from ...layers.layer import Layer
 from ...optimizers.base import Optimizer
 from ...optimizers.named import optimizer_named
-from ...run.session import Session
+from ...run.session import Session, default_session
+from ..batches import ArrayReader
 from ..fit.history import History
 from ..module import Module
 
@@ -37,6 +39,19 @@ class _Whole(Module):
                 "each class or target"
             )
         return y
+
+
+class Dense:
+    """A reader of dense batches of a sparse matrix and arrays beside it, or of the matrix alone."""
+
+    def __init__(self, batch_size: int, x: Any, *others: np.ndarray, **options: Any):
+        self.x, self.others = x, others
+        self.rows = ArrayReader(np.arange(x.shape[0]), batch_size=batch_size, **options)
+
+    def __call__(self) -> Iterator[Any]:
+        for (rows,) in self.rows():
+            x = self.x[rows].toarray()
+            yield (x, *[a[rows] for a in self.others]) if self.others else x
 
 
 class Network:
@@ -71,6 +86,7 @@ class Network:
         self.epochs = 0  # that were trained
         self._values: tuple[Arrays, Arrays, Counter[int]] | None = None
         self._live: tuple[Session, Module] | None = None
+        self._copy: Layer | None = None
 
     @contextmanager
     def _module(self):
@@ -102,23 +118,42 @@ class Network:
 
     @property
     def layer(self) -> Layer:
-        """The trained layer; its values are in the session of the network."""
-        with self._module() as module:
-            return module.layer
+        """A copy of the trained layer, the same until the next `fit`.
+
+        Its initial values, in whatever session, are the trained ones.
+        """
+        if self._copy is None:
+            with self._module() as module:
+                session = default_session()
+            with session:  # and the names of the caller
+                self._copy = deepcopy(module.layer)
+        return self._copy
 
     def fit(self, x: np.ndarray, y: np.ndarray, **options: Any) -> History:
-        """Train on arrays by `Module.fit`, with its options; return the numbers of each epoch."""
+        """Train by `Module.fit`, with its options; return the numbers of each epoch.
+
+        x may be a sparse matrix [N, features], whose batches are made dense.
+        """
+        self._copy, seed = None, self.seed + self.epochs
+        validation = options.get("validation_data")
+        if validation is not None and issparse(validation[0]):
+            options["validation_data"] = Dense(options["batch_size"], *validation)
+        data: tuple[Any, ...] = x, y
+        if issparse(x):
+            names = ("batch_size", "shuffle", "sample_weight")
+            batch_size, shuffle, weights = (options.pop(name) for name in names)
+            columns = [x, y] if weights is None else [x, y, weights]
+            data = (Dense(batch_size, *columns, shuffle=shuffle, seed=seed),)
         with self._module() as module:
-            history = module.fit(
-                x, y, optimizer=self.optimizer, seed=self.seed + self.epochs, **options
-            )
+            history = module.fit(*data, optimizer=self.optimizer, seed=seed, **options)
         self.epochs += history.epochs
         return history
 
     def predict(self, x: np.ndarray, batch_size: int) -> np.ndarray:
         """Return the outputs [N, outputs] in evaluation mode."""
         with self._module() as module:
-            outputs: np.ndarray = module.predict(x, batch_size=batch_size)
+            data = Dense(batch_size, x) if issparse(x) else x
+            outputs: np.ndarray = module.predict(data, batch_size=batch_size)
         return outputs
 
     def __getstate__(self) -> dict[str, Any]:
@@ -128,7 +163,7 @@ class Network:
             with session:
                 state, draws = self.optimizer.state(), Counter(session.draws)
                 values = module.state_dict(), state, draws
-        return {**vars(self), "_live": None, "_values": values}
+        return {**vars(self), "_live": None, "_copy": None, "_values": values}
 
 
 def _own_optimizer(optimizer, learning_rate):

@@ -113,6 +113,25 @@ class Classifier(ClassifierMixin, Estimator):
         outputs = self._predicted(X)
         return _PROBABILITIES.get(self.loss, _softmax)(outputs)
 
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the logarithms of `predict_proba`, finite where logits tell them.
+
+        Args:
+            X: samples [N, features], or of more axes.
+
+        Returns:
+            Floats [N, classes], of the type of X if that is one.
+        """
+        outputs = self._predicted(X)
+        if self.loss == "nll":
+            return outputs
+        if self.loss == "cross_entropy":
+            with np.errstate(divide="ignore"):
+                return np.log(outputs)
+        shifted = outputs - outputs.max(axis=1, keepdims=True)
+        logarithms: np.ndarray = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return logarithms
+
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the class of the largest output for each sample.
 

@@ -48,6 +48,8 @@ def columns(data: Any) -> list[Any]:
 def _checked_array(who, name, data, is_input):
     try:
         array = host_array(data)
+    except DTypeError as error:
+        raise DTypeError(f"{who}: {name}: {error}") from None
     except ValueError as error:
         raise ShapeError(f"{who}: {name} is no array: {error}\n{_HINT}") from None
     if array.dtype.kind not in "fiub":

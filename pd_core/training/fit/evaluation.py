@@ -1,5 +1,6 @@
 """Evaluation of a module over batches, by calls in evaluation mode."""
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,27 @@ def predicted(module: Layer, source: Source, ranks: Ranks | None = None) -> Any:
     """
     with modes_kept(module):
         module.eval()
-        batches = [_outputs(module, arrays, ranks) for arrays in source]
+        batches = [_outputs(module, _taken(module, arrays), ranks) for arrays in source]
     if ranks is not None:
         every = zip(*ranks.gather(batches), strict=True)
         batches = [part for parts in every for part in parts if part is not None]
     if not batches:
         raise ValueError(f"{source.who}: the reader gives no batches")
     return _concatenated(batches)
+
+
+def _taken(module, batch):
+    """The arrays of a batch; TypeError if forward takes fewer, as of a reader with labels."""
+    try:
+        signature(module.forward).bind(*batch)
+    except TypeError as error:
+        hint = "lambda: (x for x, y in batches) leaves the labels out"
+        name = f"{type(module).__name__}.forward"
+        raise TypeError(
+            f"predict: a batch has {len(batch)} arrays, {name}{signature(module.forward)}: {error}"
+            f"\n  hint: {hint}"
+        ) from None
+    return batch
 
 
 def _outputs(module, batch, ranks):

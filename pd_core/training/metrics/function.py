@@ -150,6 +150,13 @@ def _is_torchmetrics(function):
     )
 
 
+def parts_of(metric: Any) -> list[Any]:
+    """Return the metrics of a MetricCollection of torchmetrics under their names, else the one."""
+    if callable(getattr(metric, "items", None)) and _is_torchmetrics(metric):
+        return [FunctionMetric(part, name) for name, part in metric.items()]
+    return [metric]
+
+
 def _of_torchmetrics(metric: Any) -> Callable[[np.ndarray, np.ndarray], float]:
     """Return a function that computes an object of torchmetrics anew, of tensors of all samples."""
 

@@ -1,5 +1,6 @@
 """Values at hand without a `with`: `enable_dynamic` and back."""
 
+import asyncio
 import threading
 
 import numpy as np
@@ -169,3 +170,42 @@ def test_other_threads_build_static_graphs():
     thread.start()
     thread.join()
     assert found == [False]
+
+
+def test_each_thread_enables_and_disables_its_own():
+    """One that has ended left its own; disabling it elsewhere was an error."""
+    found = []
+
+    def work():
+        pd.enable_dynamic()
+        found.append((pd.to_variable(ONES) + 1).numpy()[0, 0])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [2]
+    pd.disable_dynamic()  # without effect
+    pd.enable_dynamic()
+    assert (pd.to_variable(ONES) + 1).numpy()[0, 0] == 2
+
+
+def test_a_task_enables_and_disables_for_itself():
+    """As a cell of a notebook with an `await` does."""
+
+    async def one(function):
+        function()
+        return recorded()
+
+    def recorded():
+        return (pd.constant(ONES) + 1).is_recorded
+
+    assert asyncio.run(one(pd.enable_dynamic))
+    assert not recorded()
+    pd.enable_dynamic()
+    for _ in range(2):
+        assert not asyncio.run(one(pd.disable_dynamic))
+        assert recorded()
+    pd.enable_dynamic()
+    assert recorded()
+    pd.disable_dynamic()
+    assert not recorded()

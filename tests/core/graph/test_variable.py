@@ -467,3 +467,14 @@ def test_a_file_is_an_initializer_too(tmp_path):
     wrong = pd.Variable("v", shape=[4], initializer=pd.file_initializer(tmp_path / "w.npy"))
     with pytest.raises(pd.ShapeError, match=r"gave an array of \[2, 3\]"):
         wrong.val()
+
+
+def test_a_shape_may_be_any_sequence():
+    """As lists of settings are, those of OmegaConf say, which were taken for data."""
+    from collections import UserList
+
+    for v in (pd.Variable(UserList([None, 4])), pd.Variable(shape=UserList([None, 4]))):
+        assert v.shape == (None, 4) and v.is_feed
+    assert pd.Variable(UserList([2, 4])).shape == (2, 4)
+    with pytest.raises(pd.ShapeError, match="a shape is a list or tuple of sizes, not b'24'"):
+        pd.Variable(shape=b"24")

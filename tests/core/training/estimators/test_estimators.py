@@ -7,12 +7,14 @@ import sys
 from functools import partial
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 
 import pd_core as pd
 
 pytest.importorskip("sklearn")
 
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_regression
 from sklearn.exceptions import NotFittedError
@@ -27,6 +29,7 @@ X, Y = load_iris(return_X_y=True)
 ROUNDED = dict.fromkeys(
     (
         "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weight_equivalence_on_sparse_data",
         "check_methods_subset_invariance",
         "check_methods_sample_order_invariance",
     ),
@@ -125,7 +128,30 @@ def test_the_session_in_force_is_left_alone():
     fitted = classifier().fit(X, Y)
     fitted.predict(X)
     assert (set(pd.default_session().values()), len(pd.persistent_variables())) == before
-    assert isinstance(fitted.layer_, pd.nn.Sequential)
+
+
+def test_the_trained_layer_is_one_of_any_session(tmp_path):
+    """In the session in force it had other values, which were exported, silently."""
+    fitted = classifier().fit(X, Y)
+    first = fitted.layer_
+    assert isinstance(first, pd.nn.Sequential) and fitted.layer_ is first
+    x = pd.Variable([None, 4], name="x")
+    probabilities = pd.softmax(first(x))
+    expected = fitted.predict_proba(X.astype(np.float32))
+    for session in (pd.default_session(), pd.Session(seed=3)):
+        found = session.eval(probabilities, {x: X.astype(np.float32)}, training=False)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    pd.export_onnx(tmp_path / "classifier.onnx", [probabilities], inputs=[x])
+    runtime = ort.InferenceSession(tmp_path / "classifier.onnx")
+    found = runtime.run(None, {"x": X.astype(np.float32)})[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert pickle.loads(pickle.dumps(fitted)).layer_ is not first
+    before = pd.eval(probabilities, {x: X}, training=False)
+    again = fitted.partial_fit(X, Y).layer_
+    assert again is not first
+    found = pd.eval(pd.softmax(again(x)), {x: X}, training=False)
+    np.testing.assert_allclose(found, fitted.predict_proba(X), rtol=1e-5)
+    np.testing.assert_array_equal(pd.eval(probabilities, {x: X}, training=False), before)
 
 
 def test_classes_are_texts_and_come_later():
@@ -190,6 +216,34 @@ def test_probabilities_by_the_loss(loss):
     np.testing.assert_allclose(found.sum(1), 1, rtol=1e-6)
     assert found.shape == expected.shape and (found > 0).all()
     assert not np.allclose(found, expected) or loss == "softmax_cross_entropy"
+
+
+@pytest.mark.parametrize("estimator", [classifier(), REGRESSOR], ids=["classifier", "regressor"])
+@pytest.mark.parametrize("make", [scipy.sparse.csc_matrix, scipy.sparse.coo_array])
+def test_sparse_inputs_are_dense_ones(estimator, make):
+    """Made dense batch by batch; orders of shuffled samples differ."""
+    weights = np.linspace(0.5, 1.5, len(X))
+    dense, sparse = (clone(estimator).set_params(shuffle=False) for _ in range(2))
+    dense.fit(X, Y, weights)
+    sparse.fit(make(X), Y, weights)
+    for _ in range(2):
+        np.testing.assert_allclose(sparse.predict(make(X)), dense.predict(X), rtol=1e-5)
+        np.testing.assert_allclose(sparse.history_["cost"], dense.history_["cost"], rtol=1e-5)
+        dense.partial_fit(X, Y), sparse.partial_fit(make(X), Y)
+    for each in (dense, sparse):
+        each.set_params(early_stopping=True, epochs=3)
+    a, b = sparse.fit(make(X), Y).history_, dense.fit(X, Y).history_
+    np.testing.assert_allclose(a["val_cost"], b["val_cost"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["softmax_cross_entropy", "cross_entropy", "nll"])
+def test_logarithms_of_probabilities(loss):
+    last = {"cross_entropy": [pd.nn.Softmax()], "nll": [pd.nn.LogSoftmax()]}.get(loss, [])
+    found = classifier(loss=loss, layer=lambda n: pd.nn.Sequential(pd.nn.FC(n), *last)).fit(X, Y)
+    logarithms = found.predict_log_proba(X)
+    np.testing.assert_allclose(logarithms, np.log(found.predict_proba(X)), rtol=1e-5, atol=1e-6)
+    if loss == "softmax_cross_entropy":  # of outputs that are far apart, too
+        assert np.isfinite(found.predict_log_proba(X * 1e4)).all()
 
 
 def test_images():

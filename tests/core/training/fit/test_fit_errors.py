@@ -239,5 +239,9 @@ def test_what_evaluate_and_predict_refuse():
         module.evaluate([(X, Y, X)], loss=pd.nn.MSE())
     with pytest.raises(ValueError, match="predict: the reader gives no batches"):
         module.predict(list)
+    with pytest.raises(
+        TypeError, match=r"a batch has 2 arrays, Linear\.forward\(x\): .*\n.*labels"
+    ):
+        module.predict([(X, Y)])
     with pytest.raises(pd.ShapeError, match=r"predict: there are no samples: x \(0, 3\)"):
         module.predict(X[:0])

@@ -81,6 +81,22 @@ def test_torchmetrics(split):
     np.testing.assert_allclose(found, classification.MulticlassF1Score(2)(p, torch.from_numpy(Y)))
 
 
+def test_a_collection_of_torchmetrics():
+    torch = pytest.importorskip("torch")
+    torchmetrics = pytest.importorskip("torchmetrics")
+    classification = torchmetrics.classification
+    parts = {"f": classification.MulticlassF1Score(2), "r": classification.MulticlassRecall(2)}
+    collection = torchmetrics.MetricCollection(parts, prefix="my_")
+    net = Net()
+    history = net.fit(X, Y, **FIT, metrics=["accuracy", collection], validation_split=0.3)
+    assert [*history][:4] == ["cost", "accuracy", "my_f", "my_r"]
+    found = net.evaluate(X, Y, metrics=collection)
+    expected = collection(torch.from_numpy(net.predict(X)), torch.from_numpy(Y))
+    assert found.keys() - {"cost"} == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-6)
+
+
 def test_it_goes_on_in_a_runner_after_a_checkpoint(tmp_path):
     def run(*more):
         pd.reset(seed=1)
