@@ -150,7 +150,9 @@ def _check_conv_transpose(node: Any) -> None:
         raise ShapeError(f"the image has {x.dims[1]} channels, the filters take {w.dims[0]}")
     for extra, stride in zip(a.get("output_padding", ()), a.get("strides", ()), strict=False):
         if extra >= stride:
-            raise ShapeError(f"an output padding of {extra} is not below the stride, {stride}")
+            raise ShapeError(
+                f"an output padding of {extra} is not below the stride, {stride}, or the dilation"
+            )
     if isinstance(w.dims[1], int):
         _check_bias(node, w.dims[1] * a.get("group", 1))
     _check_transposed(x.dims[2:], w.dims[2:], a)

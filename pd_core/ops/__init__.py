@@ -54,6 +54,7 @@ from .norm import (
 )
 from .ode import odeint
 from .order import arg_min, argsort, sort, top_k, unique
+from .padding import pad
 from .pool import adaptive_avg_pool, adaptive_max_pool, global_avg_pool, global_max_pool
 from .quantile import histogram, median, quantile, searchsorted
 from .random import bernoulli, dropout, gaussian_random, stochastic_depth, uniform_random
@@ -80,7 +81,7 @@ from .sequence.segments import (
 )
 from .sequence.unroll import State, Step, unroll
 from .shape import (
-    arange, concat, depth_to_space, expand, expand_like, flatten, matrix_transpose, ones_like, pad,
+    arange, concat, depth_to_space, expand, expand_like, flatten, matrix_transpose, ones_like,
     reshape, reshape_like, shape_of, size, size_of, slice, space_to_depth, split, squeeze,
     transpose, unsqueeze, zeros_like,
 )

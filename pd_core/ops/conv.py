@@ -13,10 +13,10 @@ from ..graph.recording import as_number
 from ..graph.variable import Operand, Variable, constant
 from . import math as m
 from .control import cond
+from .padding import pad
 from .shape import (
     concat,
     expand,
-    pad,
     product_of_sizes,
     reshape,
     shape_of,
@@ -97,27 +97,31 @@ def conv_transpose(
         pads: what is cut off at both ends of each axis.
         dilations: the distances of the filter's elements.
         group: the number of groups of channels.
-        output_padding: what is added at the end of each axis.
+        output_padding: what is added at the end of each axis, less than the larger one of stride
+            and dilation.
 
     Returns:
         [N, C, *S'], of the sizes that the windows give.
 
     Raises:
         DTypeError: x and w are no floats.
-        ShapeError: the channels or the axes do not fit each other.
+        ShapeError: the channels or the axes do not fit each other, or an output padding is too
+            large.
     """
-    n = constant(x).rank - 2
-    return apply(
-        "ConvTranspose",
-        x,
-        w,
-        bias,
-        strides=per_axis(strides, n),
-        pads=_pads(pads, n),
-        dilations=per_axis(dilations, n),
-        group=int(group),
-        output_padding=per_axis(output_padding, n),
-    )
+    x = constant(x)
+    n = x.rank - 2
+    steps, holes, extra = (per_axis(v, n) for v in (strides, dilations, output_padding))
+    windows: dict[str, Any] = {"strides": steps, "dilations": holes, "group": int(group)}
+    pads = _pads(pads, n)
+    wide = any(step <= more < hole for more, step, hole in zip(extra, steps, holes, strict=True))
+    if not wide:
+        padding: dict[str, Any] = {"pads": pads, "output_padding": extra}
+        return apply("ConvTranspose", x, w, bias, **windows, **padding)
+    # which ONNX does not allow: lengthen or crop what is not padded
+    full = apply("ConvTranspose", x, w, **windows, pads=[0] * (2 * n), output_padding=[0] * n)
+    ends = [more - cut for more, cut in zip(extra, pads[n:], strict=True)]
+    y = pad(full, [0, 0, *(-cut for cut in pads[:n])], [0, 0, *ends])
+    return y if bias is None else y + reshape(bias, [-1, *[1] * n])
 
 
 @op

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..graph.checks import axis_of, sizes_differ, whole
 from ..graph.errors import DTypeError, ShapeError
 from ..graph.node import apply, refined
 from ..graph.op import op
+from ..graph.recording import as_number
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim
 from .gather import gather, scatter_add
 from .math import add, cast, equal, logical_and, maximum, minimum, mod, where
@@ -164,29 +166,36 @@ def unstack(x: Operand, axis: int = 0) -> tuple[Variable, ...]:
 
 @op
 def chunk(x: Operand, count: int, axis: int = 0) -> tuple[Variable, ...]:
-    """Split x into `count` equal pieces along an axis.
+    """Split x into `count` pieces along an axis, or fewer: those before the last one are equal.
 
-    That an open size is a multiple of the count, the run finds out.
+    As in PyTorch a piece has size / count elements, rounded up, until there are no more: 5 pieces
+    of 12 elements have 3, 3, 3 and 3, and 5 of 13 have 3, 3, 3, 3 and 1. Of a size that only runs
+    know there are `count` pieces, of which the last ones may be empty.
 
     Args:
         x: of any dtype.
+        count: the number of pieces.
 
     Returns:
-        A tuple of `count` Variables.
+        A tuple of `count` Variables or fewer.
 
     Raises:
-        ShapeError: x has no such axis, or its size is no multiple.
+        ShapeError: x has no such axis, or the count is not positive.
     """
     x = constant(x)
     axis = axis_of(x, axis)
-    size = x.dims[axis]
-    if count < 1 or (isinstance(size, int) and size % count):
-        raise ShapeError(f"{count} equal pieces of axis {axis} of {describe(x)}")
-    if isinstance(size, int):
-        return split(x, [size // count] * count, axis)
+    if count < 1:
+        raise ShapeError(f"a number of pieces is positive, not {count}")
+    size = as_number(x.dims[axis])
+    if size == 0:
+        return split(x, [0] * count, axis)
+    if size is not None:
+        return split(x, -(-size // count), axis)
     each = [*x.dims[:axis], fresh_dim(), *x.dims[axis + 1 :]]
-    # sizes that do not add up are an error of the run: a remainder would be in none of them
-    sizes = concat([size_of(x, axis) // count] * count)
+    total = size_of(x, axis)
+    step = (total + (count - 1)) // count
+    ends = [minimum(step * k, total) for k in range(count + 1)]
+    sizes = concat([end - first for first, end in pairwise(ends)])
     pieces = apply("Split", x, sizes, outputs=count, axis=axis, known=[each] * count)
     return pieces if isinstance(pieces, tuple) else (pieces,)
 

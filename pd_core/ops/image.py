@@ -12,9 +12,10 @@ from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, describe, fresh_dim, static
 from . import math as m
 from .gather import gather, gather_elements
+from .padding import pad
 from .reduce import arg_max, reduce_max
 from .sequence.segments import repeat_rows
-from .shape import concat, pad, reshape, shape_of, size_of, slice, squeeze, transpose, unsqueeze
+from .shape import concat, reshape, shape_of, size_of, slice, squeeze, transpose, unsqueeze
 from .sizes import TargetShape, dims_of, shape_operand
 
 # coordinate_transformation_mode and nearest_mode of ONNX's Resize

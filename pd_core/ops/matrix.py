@@ -10,6 +10,7 @@ from ..graph.variable import Operand, Variable, constant, describe
 from .gather import gather
 from .math import cast
 from .promotion import match_dtypes
+from .shape import unsqueeze
 
 
 @op
@@ -77,6 +78,8 @@ def cross(a: Operand, b: Operand, axis: int = -1) -> Variable:
 def einsum(equation: str, *inputs: Operand) -> Variable:
     """Sum of products in Einstein's notation: `"ij,jk->ik"` is the matrix product.
 
+    The axes that `...` stands for are broadcast, as those of `+`.
+
     Args:
         equation: terms of letters with commas between, and the result behind `->`.
         inputs: Variables or arrays, one for each term.
@@ -87,7 +90,25 @@ def einsum(equation: str, *inputs: Operand) -> Variable:
     """
     variables = [constant(x) for x in inputs]
     _check_equation(equation, variables)
-    return apply("Einsum", *variables, equation=equation)
+    return apply("Einsum", *_of_one_ellipsis(equation, variables), equation=equation)
+
+
+def _of_one_ellipsis(equation, variables):
+    """Give the operands as many axes at their `...` as the one with the most, in ONNX the same."""
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    if len(terms) != len(variables):
+        return variables  # ONNX tells another number of terms
+    hidden = [
+        x.rank - len(t) + 3 if "..." in t else 0 for t, x in zip(terms, variables, strict=True)
+    ]
+    most = max(hidden)
+    places = [
+        range(t.find("..."), t.find("...") + most - n) for t, n in zip(terms, hidden, strict=True)
+    ]
+    return [
+        unsqueeze(x, list(new)) if "..." in t and 0 <= n < most else x
+        for x, t, n, new in zip(variables, terms, hidden, places, strict=True)
+    ]
 
 
 def _check_equation(equation, variables):

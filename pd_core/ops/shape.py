@@ -1,7 +1,8 @@
-"""Functions that move elements: reshape, concat, slice, pad, transpose."""
+"""Functions that move elements: reshape, concat, slice, transpose."""
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from numbers import Integral
 from operator import mul
 from typing import Any
 
@@ -12,12 +13,12 @@ from ..graph.errors import GraphError, ShapeError
 from ..graph.node import apply, refined
 from ..graph.op import op
 from ..graph.recording import as_number
-from ..graph.size_entries import settled_numbers
 from ..graph.variable import (
     MaybeNone,
     Operand,
     Variable,
     constant,
+    describe,
     fresh_dim,
     open_dim,
 )
@@ -25,7 +26,6 @@ from .math import cast, less_than, logical_and, minimum, where
 from .sizes import TargetShape, reshape_operand, shape_operand, whole_number
 
 Axes = int | Sequence[int]
-Widths = Variable | Sequence[int] | np.ndarray  # of a padding
 
 
 def one_of(axis: MaybeNone, axes: MaybeNone) -> MaybeNone:
@@ -320,22 +320,40 @@ def concat(inputs: Sequence[Operand], axis: int = 0) -> Variable:
 
 
 @op
-def split(x: Operand, sizes: Sequence[int | Variable], axis: int = 0) -> tuple[Variable, ...]:
+def split(x: Operand, sizes: int | Sequence[int | Variable], axis: int = 0) -> tuple[Variable, ...]:
     """Split x into a tuple of pieces of these sizes along an axis.
+
+    One number is the size of each piece, as in PyTorch; the last one is smaller if the axis is no
+    multiple of it. (`chunk` takes the number of pieces.)
 
     Args:
         x: of any dtype.
-        sizes: integers that add up to the size of the axis, Variables among them.
+        sizes: integers that add up to the size of the axis, Variables among them, or one integer.
 
     Returns:
         A tuple of Variables.
 
     Raises:
-        ShapeError: x has no such axis, or the sizes do not add up.
+        ShapeError: x has no such axis, or the sizes do not add up; or there is one size, which is
+            not positive or for an axis whose size is known at run time only.
     """
-    x = constant(x)
-    pieces = apply("Split", x, shape_operand(sizes), outputs=len(sizes), axis=axis_of(x, axis))
+    x, axis = constant(x), axis_of(constant(x), axis)
+    listed = sizes_of_pieces(x, axis, int(sizes)) if isinstance(sizes, Integral) else sizes
+    pieces = apply("Split", x, shape_operand(listed), outputs=len(listed), axis=axis)
     return pieces if isinstance(pieces, tuple) else (pieces,)
+
+
+def sizes_of_pieces(x: Variable, axis: int, most: int) -> list[int]:
+    """Return the sizes of as few pieces of an axis as have `most` elements or fewer each."""
+    size = as_number(x.dims[axis])
+    if most < 1:
+        raise ShapeError(f"a size of pieces is positive, not {most}")
+    if size is None:
+        raise ShapeError(
+            f"pieces of {most} of axis {axis} of {describe(x)}, whose number is not known\n"
+            "  hint: chunk() takes a number of pieces"
+        )
+    return [min(most, size - first) for first in range(0, size, most)] or [0]
 
 
 @op
@@ -428,55 +446,6 @@ def _ends(x, starts, ends, axes, steps):
     sizes = apply("Gather", shape_of(x), axes)
     before = logical_and(less_than(steps, 0), less_than(cast(starts, np.int64), -sizes))
     return minimum(where(before, nothing, ends), nothing)
-
-
-@op
-def pad(
-    x: Operand, before: Widths, after: Widths, value: Operand = 0.0, mode: str = "constant"
-) -> Variable:
-    """Pad x with a constant: `before` and `after` hold a width for every axis.
-
-    Either may be an int64 Variable. The other modes are numpy's: "edge" repeats the last element,
-    "reflect" mirrors x at it, "wrap" begins again at the other end.
-
-    Args:
-        x: numbers or bools of any shape.
-        before: a width for each axis.
-        after: a width for each axis.
-        value: what the border has in the mode constant.
-
-    Returns:
-        Of the dtype of x.
-
-    Raises:
-        GraphError: there is no such mode.
-        ShapeError: a width is negative, or too wide for the mode.
-    """
-    x = constant(x)
-    if mode not in ("constant", "edge", "reflect", "wrap"):
-        raise GraphError(f"the mode is constant, edge, reflect or wrap, not {mode!r}")
-    fill = [constant(value, x.dtype)] if mode == "constant" else []
-    if isinstance(before, Variable) or isinstance(after, Variable):
-        widths = settled_numbers(concat([shape_operand(w) for w in (before, after)]))
-    else:
-        widths = shape_operand([*before, *after])
-    if widths.value is None:
-        return apply("Pad", x, widths, *fill, mode=mode)
-    array: Any = widths.value
-    if (array < 0).any():
-        raise ShapeError(f"a width is not negative, {array.tolist()}\n  hint: slice() cuts")
-    _check_mirrored(x, array, mode)
-    return apply("Pad", x, widths, *fill, mode=mode)
-
-
-def _check_mirrored(x, widths, mode):
-    """Check that an axis has the elements that fill its padding."""
-    least = {"reflect": 1, "wrap": 0}.get(mode)
-    if least is None:
-        return
-    for size, *ends in zip(x.dims, widths[: x.rank], widths[x.rank :], strict=True):
-        if isinstance(size, int) and max(ends) > size - least:
-            raise ShapeError(f"{mode} of {max(ends)} elements at an axis of {size} of {x!r}")
 
 
 @op

@@ -60,6 +60,7 @@ CASES = [
     ),
     case("unstack", ops.unstack, lambda x, axis: [x[:, 0], x[:, 1]], [normal(3, 2)], axis=1),
     case("chunk", lambda x: ops.chunk(x, 3, -1), lambda x: np.split(x, 3, -1), [normal(3, 6)]),
+    case("chunk", lambda x: ops.chunk(x, 2), lambda x: np.array_split(x, 2), [normal(5, 2)]),
     case("flip", ops.flip, _flip, CUBE),
     case("flip", ops.flip, _flip, CUBE, axis=1),
     case("flip", ops.flip, _flip, CUBE, axis=[0, -1]),

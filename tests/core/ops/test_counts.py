@@ -133,11 +133,6 @@ def test_gradients_of_repeated_rows_are_those_of_pytorch():
     np.testing.assert_allclose(got, t.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_pieces_that_are_not_equal_are_an_error_of_the_run(x):
-    with pytest.raises(pd.BackendError, match="Split"):
-        pd.eval(pd.chunk(x, 2, 1), {x: A[:, :3]})
-
-
 def test_a_length_is_no_float(x):
     for build in (
         lambda: pd.arange(pd.reduce_sum(x)),

@@ -220,7 +220,7 @@ SHAPES = {
     "ranks": (lambda x: pd.stack([x, x[0]]), "have different shapes"),
     "axis": (lambda x: pd.stack([x, x], 3), "axis 3 of a stack of .*, which has 3 axes"),
     "unstack": (lambda x: pd.unstack(x), "unstack: the size of axis 0 of .* is not known"),
-    "chunk": (lambda x: pd.chunk(x, 2, 1), "chunk: 2 equal pieces of axis 1 of"),
+    "chunk": (lambda x: pd.chunk(x, 2, 2), "chunk: axis 2 of"),
     "flip": (lambda x: pd.flip(x, 2), "flip: axis 2 of"),
     "roll": (lambda x: pd.roll(x, 1, 2), "roll: axis 2 of"),
     "diagonal": (lambda x: pd.diagonal(x[:, 0]), "takes matrices, not"),
