@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from .. import ops
 from ..graph.variable import Variable
-from .base import AdamOptimizer, LearningRate
+from .base import LearningRate, MomentsOptimizer
 from .tracing import Changed, Counters, Rate, Slots
 
 
 @dataclass(eq=False, repr=False)
-class NAdamOptimizer(AdamOptimizer):
+class NAdamOptimizer(MomentsOptimizer):
     """Adam with Nesterov's momentum (Dozat 2016).
 
     The momentum of step t is mu_t = beta1 (1 - 0.96^(t decay) / 2). With p_t = mu_1 ... mu_t,
@@ -57,7 +57,7 @@ class NAdamOptimizer(AdamOptimizer):
 
 
 @dataclass(eq=False, repr=False)
-class RAdamOptimizer(AdamOptimizer):
+class RAdamOptimizer(MomentsOptimizer):
     """Adam with a rectified learning rate (Liu et al. 2020, algorithm 2).
 
     While the length rho_t of the running mean of squares is at most 5, in the first steps,

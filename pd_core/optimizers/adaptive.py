@@ -224,6 +224,7 @@ class AdamWOptimizer(AdamOptimizer):
         beta1: decay of the mean of gradients, in [0, 1).
         beta2: decay of the mean of squared gradients, in [0, 1).
         epsilon: a number above 0 that keeps the divisor from being 0.
+        amsgrad: whether the largest mean of squared gradients divides, see `AdamOptimizer`.
     """
 
     weight_decay: float = 0.01

@@ -79,9 +79,15 @@ def adam(
     `rate` includes the bias correction already: learning rate * sqrt(1 - b2^t) / (1 - b1^t)
     (Kingma & Ba 2015, the efficient form at the end of section 2). Returns (w, m, v).
     """
-    m = m * beta1 + g * (1.0 - beta1)
-    v = v * beta2 + ops.square(g) * (1.0 - beta2)
+    m, v = moments(g, m, v, beta1, beta2)
     return w - m * rate / (ops.sqrt(v) + epsilon), m, v
+
+
+def moments(
+    g: Variable, m: Variable, v: Variable, beta1: float, beta2: float
+) -> tuple[Variable, Variable]:
+    """m := b1 m + (1-b1) g; v := b2 v + (1-b2) g², running means. Returns (m, v)."""
+    return m * beta1 + g * (1.0 - beta1), v * beta2 + ops.square(g) * (1.0 - beta2)
 
 
 class _SettableGroups:
@@ -459,19 +465,8 @@ class MomentumOptimizer(Optimizer):
 
 
 @dataclass(eq=False, repr=False)
-class AdamOptimizer(Optimizer):
-    """Adam (Kingma & Ba 2015, algorithm 1), w - rate m' / (sqrt(v') + epsilon), as in PyTorch.
-
-    m' and v' are corrected for their bias. The step count is the update's, not each variable's.
-
-    The other settings are those of `SGDOptimizer`.
-
-    Args:
-        learning_rate: a number, a scalar Variable or one of `schedules`.
-        beta1: decay of the mean of gradients, in [0, 1).
-        beta2: decay of the mean of squared gradients, in [0, 1).
-        epsilon: a number above 0 that keeps the divisor from being 0.
-    """
+class MomentsOptimizer(Optimizer):
+    """Base of the optimizers with Adam's two running means, m of gradients and v of squares."""
 
     learning_rate: LearningRate = 0.001
     beta1: float = 0.9
@@ -487,11 +482,43 @@ class AdamOptimizer(Optimizer):
         betas = {"weight1": self.beta1, "weight2": self.beta2}
         return {name: counters[name] * beta + (1.0 - beta) for name, beta in betas.items()}
 
+
+@dataclass(eq=False, repr=False)
+class AdamOptimizer(MomentsOptimizer):
+    """Adam (Kingma & Ba 2015, algorithm 1), w - rate m' / (sqrt(v') + epsilon), as in PyTorch.
+
+    m' and v' are corrected for their bias. The step count is the update's, not each variable's.
+    With `amsgrad` the largest v so far takes the place of v (Reddi et al. 2018, algorithm 2).
+
+    The other settings are those of `SGDOptimizer`.
+
+    Args:
+        learning_rate: a number, a scalar Variable or one of `schedules`.
+        beta1: decay of the mean of gradients, in [0, 1).
+        beta2: decay of the mean of squared gradients, in [0, 1).
+        epsilon: a number above 0 that keeps the divisor from being 0.
+        amsgrad: whether the largest mean of squared gradients divides.
+    """
+
+    _: KW_ONLY
+    amsgrad: bool = False
+
+    elementwise = True
+
+    @property
+    def slots(self) -> dict[str, float]:  # type: ignore[override]
+        """The state of each parameter, which depends on `amsgrad`."""
+        return {"m": 0.0, "v": 0.0, **({"max_v": 0.0} if self.amsgrad else {})}
+
     def rule(self, w: Variable, g: Variable, slots: Slots, rate: Rate, step: Counters) -> Changed:
         epsilon = ops.sqrt(step["weight2"]) * self.epsilon  # as it is added to the corrected v
         rate = corrected(rate, step)
-        w, m, v = adam(w, g, rate, slots["m"], slots["v"], self.beta1, self.beta2, epsilon)
-        return w, {"m": m, "v": v}
+        if not self.amsgrad:
+            w, m, v = adam(w, g, rate, slots["m"], slots["v"], self.beta1, self.beta2, epsilon)
+            return w, {"m": m, "v": v}
+        m, v = moments(g, slots["m"], slots["v"], self.beta1, self.beta2)
+        most = ops.maximum(slots["max_v"], v)
+        return w - m * rate / (ops.sqrt(most) + epsilon), {"m": m, "v": v, "max_v": most}
 
 
 def corrected(rate: Rate, step: Counters) -> Variable:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from .. import ops
 from ..graph.variable import Variable
-from .base import AdamOptimizer, LearningRate, Optimizer
+from .base import LearningRate, MomentsOptimizer, Optimizer
 from .tracing import Changed, Counters, Rate, Slots
 
 
@@ -42,7 +42,7 @@ class LionOptimizer(Optimizer):
 
 
 @dataclass(eq=False, repr=False)
-class LAMBOptimizer(AdamOptimizer):
+class LAMBOptimizer(MomentsOptimizer):
     """Adam's direction, scaled for each parameter to its own norm (You et al. 2020, algorithm 2).
 
     With r = m' / (sqrt(v') + epsilon) + decay w, from the bias-corrected m' and v', a parameter

@@ -60,6 +60,17 @@ def adamw(w, g, t, s):
     return w * (1 - 0.02 * 0.1) - 0.02 * m / (np.sqrt(v) + 1e-8)
 
 
+def amsgrad(w, g, t, s):
+    s["m"], s["s"] = 0.9 * s["m"] + 0.1 * g, 0.9 * s["s"] + 0.1 * g * g
+    s["v"] = np.maximum(s["v"], s["s"])
+    m, v = s["m"] / (1 - 0.9**t), s["v"] / (1 - 0.9**t)
+    return w - 0.1 * m / (np.sqrt(v) + 1e-8)
+
+
+def adamw_amsgrad(w, g, t, s):
+    return amsgrad(w, g, t, s) - 0.1 * 0.2 * w
+
+
 def adamax(w, g, t, s):
     s["m"], s["s"] = 0.9 * s["m"] + 0.1 * g, np.maximum(0.99 * s["s"], np.abs(g) + 1e-8)
     return w - 0.02 / (1 - 0.9**t) * s["m"] / s["s"]
@@ -123,6 +134,11 @@ CASES = {
     ),
     "adadelta": (lambda: pd.AdaDeltaOptimizer(1.0, epsilon=1e-4), adadelta),
     "adamw": (lambda: pd.AdamWOptimizer(0.02, weight_decay=0.1, beta2=0.99), adamw),
+    "amsgrad": (lambda: pd.AdamOptimizer(0.1, beta2=0.9, amsgrad=True), amsgrad),
+    "adamw_amsgrad": (
+        lambda: pd.AdamWOptimizer(0.1, weight_decay=0.2, beta2=0.9, amsgrad=True),
+        adamw_amsgrad,
+    ),
     "adamax": (lambda: pd.AdamaxOptimizer(0.02, beta2=0.99), adamax),
     "nadam": (lambda: pd.NAdamOptimizer(0.02, beta2=0.99), nadam),
     "radam": (lambda: pd.RAdamOptimizer(0.02), radam),
