@@ -29,7 +29,7 @@ class LBFGSOptimizer:
     or parameters change by no more than `tolerance_change`. The last `history_size` iterations
     approximate the curvature; they are kept from step to step. `line_search` finds a step length,
     `learning_rate` is the one it begins with; with None it is the length itself. These are the
-    iterations of PyTorch's `torch.optim.LBFGS`.
+    iterations of PyTorch's `torch.optim.LBFGS`, whose default is no line search.
 
     The vectors of all parameters together are computed in float64, on the host. History and counts
     are state of the session, `<name>/...`, and so they are in its checkpoints. The cost must be the
@@ -56,7 +56,7 @@ class LBFGSOptimizer:
         max_eval: int | None = None,
         tolerance_grad: float = 1e-7,
         tolerance_change: float = 1e-9,
-        history_size: int = 10,
+        history_size: int = 100,
         line_search: Literal["strong_wolfe"] | None = "strong_wolfe",
         name: str | None = None,
     ):

@@ -37,7 +37,7 @@ def logistic(x, y, w, b):
 # settings, the costs before each step, the parameters after the last one
 VALLEYS = {
     "strong_wolfe": (
-        {"max_iter": 5},
+        {"max_iter": 5, "history_size": 10},
         [330.7, 4.144194537, 4.032378201, 3.324951273, 1.822142467, 1.094988127],
         [0.3503581399, 0.09708640854, 1.170967631, 1.374414247],
     ),
@@ -47,7 +47,7 @@ VALLEYS = {
         [0.7090893831, 0.4958936082, 1.10969717, 1.226385464],
     ),
     "fixed length": (
-        {"max_iter": 4, "learning_rate": 0.1, "line_search": None},
+        {"max_iter": 4, "learning_rate": 0.1, "line_search": None, "history_size": 10},
         [330.7, 37.16232502, 15.30277738, 8.425533923, 5.88422717],
         [-1.031078313, 1.057669018, 1.243620379, 1.62976995],
     ),
@@ -68,7 +68,7 @@ def test_the_valleys_of_rosenbrock(settings, costs, after):
 
 def test_it_finds_the_minimum_and_stays():
     w = parameter("w", START)
-    cost, lbfgs = rosenbrock(w), pd.LBFGSOptimizer(max_iter=100)
+    cost, lbfgs = rosenbrock(w), pd.LBFGSOptimizer(max_iter=100, history_size=10)
     lbfgs.step(cost)
     np.testing.assert_allclose(w.val(), np.ones(4), atol=1e-5)
     lbfgs.step(cost)
@@ -159,3 +159,82 @@ def test_misuse_is_refused():
         pytest.raises(pd.GraphError, match="LBFGSOptimizer: there is no exchange with other ranks"),
     ):
         lbfgs.step(cost)
+
+
+# ---- beside PyTorch, as far as PyTorch follows itself
+
+
+def problem(kind, n, lib):
+    """(start [n], cost of a vector w) with the functions of `lib`, which is pd or torch."""
+    rng = np.random.default_rng(n)
+    start, a, y = rng.normal(size=n), rng.normal(size=(2 * n, n)), rng.normal(size=2 * n)
+    if lib is pd:
+        a, y = pd.constant(a, "float64"), pd.constant(y, "float64")
+        total, softplus = pd.reduce_sum, pd.softplus
+    else:
+        a, y = lib.tensor(a), lib.tensor(y)
+        total, softplus = lib.sum, lib.nn.functional.softplus
+
+    def rosenbrock(w):
+        return total((1.0 - w[:-1]) ** 2 + 100.0 * (w[1:] - w[:-1] ** 2) ** 2)
+
+    costs = {
+        "squares": lambda w: total((a @ w - y) ** 2),
+        "logistic": lambda w: total(softplus(a @ w) - y * (a @ w)) / n + 0.01 * total(w * w),
+        "rosenbrock": rosenbrock,
+    }
+    return start, costs[kind]
+
+
+def by_pytorch(torch, kind, n, settings, change=0.0):
+    """The parameters after each step of PyTorch; each element of the start is changed a bit."""
+    start, cost = problem(kind, n, torch)
+    w = torch.nn.Parameter(torch.tensor(start * (1.0 + change * np.resize([1, -1], n))))
+    lbfgs = torch.optim.LBFGS([w], **settings)
+
+    def closure():
+        lbfgs.zero_grad()
+        value = cost(w)
+        value.backward()
+        return value.detach()
+
+    found = []
+    for _ in range(4):
+        lbfgs.step(closure)
+        found.append(w.detach().numpy().copy())
+    return np.array(found)
+
+
+SETTINGS = (
+    {"line_search_fn": "strong_wolfe", "max_iter": 8},
+    {"line_search_fn": "strong_wolfe", "max_iter": 4, "history_size": 3},
+    {"lr": 0.01, "max_iter": 5},
+)
+OWN = {"line_search_fn": "line_search", "lr": "learning_rate"}
+
+
+def test_steps_are_those_of_pytorch_to_1e_9():
+    """More is only where PyTorch's own steps go apart after a change of the last digit of a start.
+
+    A line search compares costs, and what it decides multiplies the rounding of the last one.
+    """
+    torch = pytest.importorskip("torch")
+    exact = 0
+    for kind, n in (("squares", 5), ("logistic", 3), ("rosenbrock", 4)):
+        pd.reset()
+        start, cost = problem(kind, n, pd)
+        w = parameter("w", start)
+        value = cost(w)
+        for settings in SETTINGS:
+            theirs = by_pytorch(torch, kind, n, settings)
+            apart = abs(by_pytorch(torch, kind, n, settings, 2e-16) - theirs).max(1)
+            lbfgs = pd.LBFGSOptimizer(
+                **{"line_search": None, **{OWN.get(k, k): v for k, v in settings.items()}}
+            )
+            pd.default_session().set(w, start)
+            for k, wanted in enumerate(theirs):
+                lbfgs.step(value)
+                limit = max(1e-9, 1e3 * apart[: k + 1].max())
+                exact += limit == 1e-9
+                assert abs(w.val() - wanted).max() <= limit, (kind, n, settings, k)
+    assert exact > 30  # of 36
