@@ -176,6 +176,8 @@ def _recurrent(layer):
             part = f"l{k}{direction}"
             entries.append(_single(f"W_{part}", f"weight_ih_{part}", matrix))
             entries.append(_single(f"R_{part}", f"weight_hh_{part}", matrix))
+            if isinstance(layer, LSTM) and layer.proj_size:
+                entries.append(_single(f"P_{part}", f"weight_hr_{part}", MATRIX))
             if layer.has_bias:
                 names = (f"bias_ih_{part}", f"bias_hh_{part}")
                 pair = _gru_biases if isinstance(layer, GRU) else _added_biases

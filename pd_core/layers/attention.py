@@ -7,11 +7,12 @@ from ..graph.errors import GraphError
 from ..graph.initializers import Initial
 from ..graph.variable import Operand, Variable
 from .dense import FC
-from .functional_attention import attend, split_heads
+from .functional_attention import attend, attend_with_weights, split_heads
 from .layer import Layer
 
 Cache = tuple[Operand, Operand]  # keys and values of the steps so far, [B, heads, T, d] each
-Attended = Variable | tuple[Variable, tuple[Variable, Variable]]  # with a cache: (output, new one)
+Pair = tuple[Variable, Variable]
+Attended = Variable | tuple[Variable, Pair]  # with a cache: (output, new one)
 
 
 class MultiHeadAttention(Layer):
@@ -46,12 +47,16 @@ class MultiHeadAttention(Layer):
         value: Operand | None = None,
         mask: Operand | None = None,
         cache: Cache | None = None,
-    ) -> Attended:
+        need_weights: bool = False,
+        average_attn_weights: bool = True,
+    ) -> Attended | Pair | tuple[Variable, Variable, Pair]:
         """Return the output [B, T, width] for queries [B, T, n], keys and values [B, S, m].
 
         The key is the query and the value is the key unless they are given. The mask, [T, S],
         [B, T, S] or [B, heads, T, S], is that of `pd.attention`. With a cache, keys and values
-        follow those in it: the result is (output, new cache).
+        follow those in it: the result is (output, new cache). `need_weights` returns the weights
+        behind the output, means over the heads [B, T, S], or [B, heads, T, S] without
+        `average_attn_weights`; after dropout, and 0 of a query that may attend to no key.
         """
         key = query if key is None else key
         value = key if value is None else value
@@ -59,8 +64,13 @@ class MultiHeadAttention(Layer):
         v = split_heads(self.value(value), self.heads)
         if cache is not None:
             k, v = ops.concat([cache[0], k], 2), ops.concat([cache[1], v], 2)
-        y = self.output(attend(q, k, v, mask, self.causal, self.dropout))
-        return y if cache is None else (y, (k, v))
+        if not need_weights:
+            y = self.output(attend(q, k, v, mask, self.causal, self.dropout))
+            return y if cache is None else (y, (k, v))
+        y, weights = attend_with_weights(q, k, v, mask, self.causal, self.dropout)
+        weights = ops.reduce_mean(weights, 1) if average_attn_weights else weights
+        y = self.output(y)
+        return (y, weights) if cache is None else (y, weights, (k, v))
 
     def empty_cache(self, batch: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the cache before the first step: no keys, no values."""

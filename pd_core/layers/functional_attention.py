@@ -7,6 +7,7 @@ from ..graph.errors import GraphError, ShapeError
 from ..graph.op import op
 from ..graph.variable import Operand, Variable, constant, static
 from ..graph.whole import whole
+from ..ops.attention import attention_and_weights
 from .parameter import Bias, Parameter, dtype_for, layer_name, parameter
 
 PARTS = ("query", "key", "value", "output")  # the four products of attention
@@ -77,8 +78,22 @@ def attend(
     q: Variable, k: Variable, v: Variable, mask: Operand | None, causal: bool, dropout: float
 ) -> Variable:
     """Return `ops.attention` of split heads, joined again: [B, T, width]."""
-    if mask is not None and constant(mask).rank == 3:
-        mask = ops.unsqueeze(mask, 1)  # one for all heads
-    y = ops.attention(q, k, v, mask, causal, dropout=dropout)
+    return _joined(ops.attention(q, k, v, _of_heads(mask), causal, dropout=dropout))
+
+
+def attend_with_weights(
+    q: Variable, k: Variable, v: Variable, mask: Operand | None, causal: bool, dropout: float
+) -> tuple[Variable, Variable]:
+    """Return what `attend` does, and the weights [B, heads, T, S]."""
+    y, weights = attention_and_weights(q, k, v, _of_heads(mask), causal, dropout)
+    return _joined(y), weights
+
+
+def _of_heads(mask):
+    """Give a mask [B, T, S] an axis, one for all heads."""
+    return ops.unsqueeze(mask, 1) if mask is not None and constant(mask).rank == 3 else mask
+
+
+def _joined(y):
     heads, width = static((y.dims[1], y.dims[3]))
     return ops.reshape(ops.transpose(y, [0, 2, 1, 3]), [0, 0, heads * width])

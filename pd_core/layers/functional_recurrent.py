@@ -73,27 +73,34 @@ def lstm(
     W: Parameters = None,
     R: Parameters = None,
     B: Biases = None,
+    P: Parameters = None,
+    proj_size: int = 0,
 ) -> tuple[Variable, tuple[Variable, Variable]]:
     """LSTM layers (Hochreiter & Schmidhuber 1997): (outputs, (h, c)).
 
-    Columns of W, R and B [4 H] are candidate, input gate, forget gate and output gate.
+    Columns of W, R and B [4 H] are candidate, input gate, forget gate and output gate. With
+    `proj_size` h and the outputs are products with P [H, proj_size] (Sak et al. 2014): that many
+    columns in the place of H, and rows of R.
 
     Args:
         x: floats [B, T, F] of a known F.
         hidden: the number H of units.
         state: (h, c), floats [layers directions, B, H] each, zeros by default.
         lengths: integers [B].
+        proj_size: the width of h, below H; 0 for that of c.
 
     Returns:
         ([B, T, directions H], (h, c)).
 
     Raises:
-        GraphError: there are more or fewer parameters than layers and directions.
+        GraphError: there are more or fewer parameters than layers and directions, or the
+            projection is not narrower than H.
         ShapeError: x is no batch of sequences.
     """
-    create = _creator(x, "lstm_", W, R, B, num_layers * (1 + bidirectional))
+    check_projection("lstm", proj_size, hidden)
+    create = _creator(x, "lstm_", W, R, B, num_layers * (1 + bidirectional), P)
     sizes = (hidden, num_layers, bidirectional, dropout)
-    y, (h, c) = stacked(LSTM_CELL, create, x, *sizes, state, lengths, B is not False)
+    y, (h, c) = stacked(LSTM_CELL, create, x, *sizes, state, lengths, B is not False, proj_size)
     return y, (h, c)
 
 
@@ -135,9 +142,15 @@ def gru(
     return y, h
 
 
-def _creator(x: Operand, prefix: str, W: Any, R: Any, B: Any, count: int) -> Create:
-    """Return a function that creates parameters in their order, as W, R and B say."""
-    specs = {"W": W, "R": R, "B": B}
+def check_projection(who: str, proj_size: int, hidden: int) -> None:
+    """Raise a GraphError unless the projection is narrower than the state, or 0."""
+    if not 0 <= proj_size < hidden:
+        raise GraphError(f"{who}: proj_size is below hidden, {hidden}, not {proj_size}")
+
+
+def _creator(x: Operand, prefix: str, W: Any, R: Any, B: Any, count: int, P: Any = None) -> Create:
+    """Return a function that creates parameters in their order, as W, R, B and P say."""
+    specs = {"W": W, "R": R, "B": B, "P": P}
     for key, spec in specs.items():
         if isinstance(spec, (list, tuple)) and len(spec) != count:
             raise GraphError(f"{key} has {len(spec)} parts for {count} layers and directions")

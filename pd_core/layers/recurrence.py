@@ -83,6 +83,7 @@ def stacked(
     state: Operand | Sequence[Operand] | None = None,
     lengths: Operand | None = None,
     bias: bool = True,
+    projected: int = 0,
 ) -> Result:
     """Run L = `num_layers` layers in D directions over x: outputs [B, T, D H], final states.
 
@@ -92,13 +93,16 @@ def stacked(
     lengths are errors. The outputs of a layer go through `dropout` before the next one.
 
     `create(name, shape)` makes W_l0 [F, gates H], R_l0 [H, gates H] and B_l0; those of the
-    backward direction are called W_l0_reverse, and so on.
+    backward direction are called W_l0_reverse, and so on. With `projected` P the first state, which
+    is the output, is a product with P_l0 [H, P] (Sak et al. 2014): R_l0 is [P, gates H].
     """
     x = constant(x)
     if x.rank != 3 or not isinstance(x.dims[2], int):
         raise ShapeError(f"takes sequences [B, T, F] with known F, not {describe(x)}")
     directions = DIRECTIONS[: 1 + bidirectional]
-    given = _initial(cell, state, num_layers * len(directions), hidden)
+    width = projected or hidden  # of the output
+    widths = [width] + [hidden] * (cell.states - 1)
+    given = _initial(state, num_layers * len(directions), widths)
     time = _Steps(x) if lengths is None else _Tokens(x, constant(lengths))
     rows = time.rows
     finals: list[list[Variable]] = []
@@ -108,12 +112,14 @@ def stacked(
         for reverse, direction in enumerate(directions):
             name = f"l{layer}{direction}"
             w = create(f"W_{name}", [static(rows.dims[-1:])[0], cell.gates * hidden])
-            r = create(f"R_{name}", [hidden, cell.gates * hidden])
+            r = create(f"R_{name}", [width, cell.gates * hidden])
             b = create(f"B_{name}", [cell.biases * hidden]) if bias else None
             weights += [w, r, b]
             b, step = cell.step(r, b)
+            if projected:
+                step = _projecting(step, create(f"P_{name}", [hidden, projected]))
             gates = rows @ w if b is None else rows @ w + b
-            init = given[len(finals)] if given else [time.zeros(hidden)] * cell.states
+            init = given[len(finals)] if given else [time.zeros(n) for n in widths]
             y, final = time.run(step, init, gates, bool(reverse), cell.bounded)
             outputs.append(y)
             finals.append(final)
@@ -123,7 +129,7 @@ def stacked(
         ops.concat([ops.unsqueeze(s, 0) for s in states]) for states in zip(*finals, strict=True)
     ]
     results = [time.padded(rows), *joined]
-    if x.dtype == np.float32:  # the only one of ONNX Runtime's operators
+    if x.dtype == np.float32 and not projected:  # what ONNX Runtime's operators have
         states = [None] * cell.states if state is None else _as_list(state)
         form = {"layers": num_layers, "directions": len(directions), "act": cell.act}
         inputs = [x, lengths, *states, *weights]
@@ -131,20 +137,30 @@ def stacked(
     return results[0], tuple(results[1:])
 
 
+def _projecting(step: Step, p: Variable) -> Step:
+    """A step whose first state is multiplied by p."""
+
+    def projecting(states, x):
+        first, *others = step(states, x)
+        return [first @ p, *others]
+
+    return projecting
+
+
 def _as_list(state):
     return list(state) if isinstance(state, (list, tuple)) else [state]
 
 
-def _initial(cell, state, count, hidden):
-    """Return the initial states of each layer and direction, [B, H] each; None for zeros."""
+def _initial(state, count, widths):
+    """Return the initial states of each layer and direction, [B, width] each; None for zeros."""
     if state is None:
         return None
     states = [constant(s) for s in _as_list(state)]
-    if len(states) != cell.states:
-        raise GraphError(f"there are {cell.states} initial states, not {len(states)}")
-    for s in states:
-        if s.rank != 3 or (s.dims[0], s.dims[2]) != (count, hidden):
-            raise ShapeError(f"an initial state is [{count}, B, {hidden}], not {describe(s)}")
+    if len(states) != len(widths):
+        raise GraphError(f"there are {len(widths)} initial states, not {len(states)}")
+    for s, width in zip(states, widths, strict=True):
+        if s.rank != 3 or (s.dims[0], s.dims[2]) != (count, width):
+            raise ShapeError(f"an initial state is [{count}, B, {width}], not {describe(s)}")
     parts = [ops.split(s, [1] * count) for s in states]
     rows = [[ops.squeeze(p, [0]) for p in part] for part in parts]
     return [list(each) for each in zip(*rows, strict=True)]

@@ -54,6 +54,7 @@ class _Recurrent(Layer):
             for direction in DIRECTIONS[: 1 + self.bidirectional]
         ]
         inits = {"W": self.kernel_init, "R": self.recurrent_init, "B": self.bias_init}
+        inits |= self._more_inits()
         owned: dict[str, Any] = {
             k: [self.owned(f"{k}_{part}", f) for part in parts] for k, f in inits.items()
         }
@@ -61,6 +62,10 @@ class _Recurrent(Layer):
             owned["B"] = False
         sizes = {"num_layers": self.num_layers, "bidirectional": self.bidirectional}
         return {"hidden": self.hidden, "dropout": self.dropout, **sizes, **owned}
+
+    def _more_inits(self) -> dict[str, Any]:
+        """Return the initial values of what only some of these layers have."""
+        return {}
 
     def extra(self) -> str:
         """Return the sizes."""
@@ -109,7 +114,49 @@ class RNN(_Recurrent):
 
 
 class LSTM(_Recurrent):
-    """LSTM layers (Hochreiter & Schmidhuber 1997)."""
+    """LSTM layers (Hochreiter & Schmidhuber 1997).
+
+    With `proj_size` P h is a product with P_l0 [H, P], which begins as `kernel_init` says: outputs
+    are [B, T, D P], and R_l0 has P rows (Sak et al. 2014).
+    """
+
+    def __init__(
+        self,
+        hidden: int,
+        *,
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        proj_size: int = 0,
+        kernel_init: Initial = None,
+        recurrent_init: Initial = None,
+        bias_init: Initial = None,
+        bias: bool = True,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            hidden,
+            num_layers=num_layers,
+            bidirectional=bidirectional,
+            dropout=dropout,
+            kernel_init=kernel_init,
+            recurrent_init=recurrent_init,
+            bias_init=bias_init,
+            bias=bias,
+            name=name,
+        )
+        functional.check_projection("LSTM", proj_size, hidden)
+        self.proj_size = proj_size
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "proj_size": self.proj_size}
+
+    def _more_inits(self) -> dict[str, Any]:
+        return {"P": self.kernel_init} if self.proj_size else {}
+
+    def extra(self) -> str:
+        """Return the sizes."""
+        return super().extra() + (f", proj_size={self.proj_size}" if self.proj_size else "")
 
     def forward(
         self, x: Operand, state: Sequence[Operand] | None = None, lengths: Operand | None = None

@@ -1,5 +1,7 @@
 """Layers of transformers (Vaswani et al. 2017), over sequences [B, T, width]."""
 
+from typing import Any
+
 from .. import ops
 from ..graph.initializers import Initial
 from ..graph.variable import Operand, constant
@@ -45,7 +47,7 @@ class _TransformerLayer(Layer):
     def _attended(self, x, mask, cache):
         """Return x after the self-attention, and the new cache; None without one."""
         x = constant(x)
-        y = self.self_attention(self._before(x, self.norm1), mask=mask, cache=cache)
+        y: Any = self.self_attention(self._before(x, self.norm1), mask=mask, cache=cache)
         y, new = (y, None) if cache is None else y
         return self._after(x, y, self.norm1), new
 

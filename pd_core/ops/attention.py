@@ -52,20 +52,33 @@ def attention(
     """
     # Not ONNX's Attention: its gradient computes the forward pass again.
     q, k, v = constant(q), constant(k), constant(v)
-    _check_heads(q, k, v)
-    scale = 1.0 / math.sqrt(static(q.dims)[3]) if scale is None else scale
-    rows = _Heads(q, k)
-    scores = rows.unfolded(matmul(rows.folded(q * scale), matrix_transpose(k)))
-    bias, seeing = _bias(q, k, mask, causal)
-    weights = softmax(scores if bias is None else scores + bias)
-    y = rows.unfolded(matmul(rows.folded(dropout_op(weights, dropout)), v))
-    y = y if seeing is None else m.where(seeing, y, 0.0)
+    y, _, scale = _attended(q, k, v, mask, causal, scale, dropout)
     if causal and q.dims[2] != k.dims[2]:
         return y  # ONNX gives the first query, not the last one, the position of its key
     if scale <= 0:
         return y  # ONNX Runtime takes positive scales alone
     form = {"scale": float(scale), "is_causal": int(causal)}
     return onnx_form("Attention", [y], q, k, v, mask, **form)[0]
+
+
+def attention_and_weights(
+    q: Variable, k: Variable, v: Variable, mask: Operand | None, causal: bool, dropout: float
+) -> tuple[Variable, Variable]:
+    """Return what `attention` does, and its weights [B, H, T, S] after dropout."""
+    y, (weights, seeing), _ = _attended(q, k, v, mask, causal, None, dropout)
+    return y, weights if seeing is None else m.where(seeing, weights, 0.0)
+
+
+def _attended(q, k, v, mask, causal, scale, dropout):
+    """Return the result, (the weights, the queries that may attend to any key), and the scale."""
+    _check_heads(q, k, v)
+    scale = 1.0 / math.sqrt(static(q.dims)[3]) if scale is None else scale
+    rows = _Heads(q, k)
+    scores = rows.unfolded(matmul(rows.folded(q * scale), matrix_transpose(k)))
+    bias, seeing = _bias(q, k, mask, causal)
+    weights = dropout_op(softmax(scores if bias is None else scores + bias), dropout)
+    y = rows.unfolded(matmul(rows.folded(weights), v))
+    return y if seeing is None else m.where(seeing, y, 0.0), (weights, seeing), scale
 
 
 def _check_heads(q, k, v):

@@ -112,15 +112,15 @@ def conv_transpose(
     n = x.rank - 2
     steps, holes, extra = (per_axis(v, n) for v in (strides, dilations, output_padding))
     windows: dict[str, Any] = {"strides": steps, "dilations": holes, "group": int(group)}
-    pads = _pads(pads, n)
+    edges = _pads(pads, n)
     wide = any(step <= more < hole for more, step, hole in zip(extra, steps, holes, strict=True))
     if not wide:
-        padding: dict[str, Any] = {"pads": pads, "output_padding": extra}
+        padding: dict[str, Any] = {"pads": edges, "output_padding": extra}
         return apply("ConvTranspose", x, w, bias, **windows, **padding)
     # which ONNX does not allow: lengthen or crop what is not padded
     full = apply("ConvTranspose", x, w, **windows, pads=[0] * (2 * n), output_padding=[0] * n)
-    ends = [more - cut for more, cut in zip(extra, pads[n:], strict=True)]
-    y = pad(full, [0, 0, *(-cut for cut in pads[:n])], [0, 0, *ends])
+    ends = [more - cut for more, cut in zip(extra, edges[n:], strict=True)]
+    y = pad(full, [0, 0, *(-cut for cut in edges[:n])], [0, 0, *ends])
     return y if bias is None else y + reshape(bias, [-1, *[1] * n])
 
 

@@ -338,7 +338,7 @@ def split(x: Operand, sizes: int | Sequence[int | Variable], axis: int = 0) -> t
             not positive or for an axis whose size is known at run time only.
     """
     x, axis = constant(x), axis_of(constant(x), axis)
-    listed = sizes_of_pieces(x, axis, int(sizes)) if isinstance(sizes, Integral) else sizes
+    listed: Any = sizes_of_pieces(x, axis, int(sizes)) if isinstance(sizes, Integral) else sizes
     pieces = apply("Split", x, shape_operand(listed), outputs=len(listed), axis=axis)
     return pieces if isinstance(pieces, tuple) else (pieces,)
 

@@ -112,7 +112,7 @@ Block()()  # type: ignore[call-arg]
 pd.nn.FC("4")  # type: ignore[arg-type]
 pd.fc(x)  # type: ignore[call-arg]
 pd.fc(x, "3")  # type: ignore[arg-type]
-pd.split(x, 2)  # type: ignore[arg-type]
+pd.split(x, 2.5)  # type: ignore[arg-type]
 pd.relu(x, alpha=1.0)  # type: ignore[call-arg]
 
 # ---- sequences and control flow

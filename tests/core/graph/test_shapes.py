@@ -198,7 +198,7 @@ MOVING = [
     (
         lambda: pd.pad(f32(5), [-4], [-2]),
         SHAPE,
-        "pad: 4 and 2 elements of axis 0 of .* are cut",
+        r"pad: 4 and 2 elements of axis 0 of .* are cut",
     ),
     (lambda: pd.flatten(f32(2, 3), 5), SHAPE, r"flatten: Invalid value\(5\)"),
     (lambda: pd.size_of(f32(2, 3), 2), SHAPE, "size_of: axis 2 of var-0: .*, which has 2 axes"),

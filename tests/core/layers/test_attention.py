@@ -68,6 +68,32 @@ def test_same_as_pytorch(mask, rng):
         np.testing.assert_allclose(ours_, theirs_, rtol=1e-4, atol=1e-5)
 
 
+def test_weights_are_those_of_pytorch(rng):
+    ours, theirs, torch = both()
+    arrays = [rng.standard_normal((B, n, WIDTH)).astype("float32") for n in (T, S)]
+    q, k = slots = [pd.Variable([None, None, WIDTH]) for _ in arrays]
+    a, b = (torch.tensor(array, requires_grad=True) for array in arrays)
+    targets, wanted = [], []
+    for mask, average in ((None, True), (PAIRS, False), (BATCH, True)):
+        hidden = None
+        if mask is not None:
+            hidden = torch.tensor(~np.broadcast_to(mask, (B, T, S))).repeat_interleave(HEADS, 0)
+        y, weights = ours(q, k, mask=mask, need_weights=True, average_attn_weights=average)
+        targets += [y, weights, *pd.gradients(pd.reduce_sum(weights * weights), [q, k])]
+        out, other = theirs(a, b, b, attn_mask=hidden, average_attn_weights=average)
+        slopes = torch.autograd.grad((other * other).sum(), [a, b])
+        wanted += [out.detach(), other.detach(), *slopes]
+    feeds = dict(zip(slots, arrays, strict=True))
+    for found, other in zip(pd.eval(targets, feeds), wanted, strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-4, atol=1e-5)
+    nothing = ours(q, k, mask=np.zeros((T, S), bool), need_weights=True)[1]
+    assert (pd.eval(nothing, feeds) == 0.0).all()
+    _, some, (keys, _) = ours(q, k, cache=ours.empty_cache(B), need_weights=True)
+    some, keys = pd.eval([some, keys], feeds)
+    np.testing.assert_allclose(some, pd.eval(targets[1], feeds), rtol=1e-5)
+    assert keys.shape == (B, HEADS, S, WIDTH // HEADS)
+
+
 def test_causal_is_pytorch_with_a_triangular_mask(rng):
     ours, theirs, torch = both(causal=True)
     x = rng.standard_normal((B, T, WIDTH)).astype("float32")

@@ -290,3 +290,52 @@ def test_errors_of_recurrent_layers():
         pd.nn.LSTM(H, num_layers=0)
     with pytest.raises(pd.GraphError, match="gru: R has 1 parts for 2 layers and directions"):
         pd.gru(x, H, num_layers=2, R=["a"])
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize("stack", [(1, False), (2, True)], ids=str)
+def test_projections_are_those_of_pytorch(stack, rng):
+    torch = pytest.importorskip("torch")
+    num_layers, bidirectional = stack
+    options = {"num_layers": num_layers, "bidirectional": bidirectional, "proj_size": 2}
+    theirs = torch.nn.LSTM(F, H, batch_first=True, **options)
+    ours = pd.nn.LSTM(H, **options)
+    pd.interchange.from_pytorch(ours, theirs.state_dict())
+    count = num_layers * (1 + bidirectional)
+    arrays = [(B, T, F), (count, B, 2), (count, B, H)]
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in arrays]
+    x, h, c = slots = [pd.Variable([a.shape[0], None, a.shape[2]]) for a in arrays]
+    targets, wanted = [], []
+    for lengths, given in ((None, False), (None, True), (LENGTHS, True)):
+        y, (last, memory) = ours(x, (h, c) if given else None, lengths)
+        assert y.shape[2] == 2 * (1 + bidirectional)
+        names, parameters = zip(*ours.named_parameters(), strict=True)
+        weights = [np.arange(1.0, 1.0 + v.shape[-1]) for v in (y, last, memory)]
+        total = sum(pd.reduce_sum(v * w) for v, w in zip((y, last, memory), weights, strict=True))
+        slopes = pd.gradients(total, [x, *([h, c] if given else []), *parameters])
+        targets += [y, last, memory, *slopes]
+        theirs.zero_grad()
+        factors = [np.broadcast_to(w, (1, 1, len(w))).astype("float32") for w in weights]
+        values, inputs, rest = run_torch(theirs, arrays[0], arrays[1:] * given, lengths, factors)
+        projections = {k: v for k, v in rest.items() if "weight_hr" in k}
+        rest = from_torch("LSTM", {k: v for k, v in rest.items() if k not in projections})
+        rest |= {k: v[0] for k, v in rest.items() if k[0] == "B"}
+        rest |= {k.replace("weight_hr", "P"): v.T for k, v in projections.items()}
+        wanted += [*values, *inputs, *(rest[name] for name in names)]
+    found = pd.eval(targets, dict(zip(slots, arrays, strict=True)))
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    back = pd.interchange.to_pytorch(ours)
+    assert (back["weight_hr_l0"] == theirs.weight_hr_l0.detach().numpy()).all()
+
+
+def test_a_projection_is_narrower_than_the_state():
+    for size in (3, -1):
+        with pytest.raises(pd.GraphError, match=f"LSTM: proj_size is below hidden, 3, not {size}"):
+            pd.nn.LSTM(3, proj_size=size)
+        with pytest.raises(pd.GraphError, match="lstm: proj_size is below hidden, 3, not"):
+            pd.lstm(pd.Variable([None, None, F]), 3, proj_size=size)
+    layer = pd.nn.LSTM(3, proj_size=2)
+    assert repr(layer).endswith("LSTM(3, num_layers=1, proj_size=2)")
+    with pytest.raises(pd.ShapeError, match=r"an initial state is \[1, B, 2\], not"):
+        layer(pd.Variable([2, None, F]), (np.zeros((1, 2, 3)), np.zeros((1, 2, 3))))

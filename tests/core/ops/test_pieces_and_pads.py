@@ -138,11 +138,13 @@ def test_ellipses_of_different_rank():
 
 def test_what_is_refused():
     x = pd.Variable([4, None])
-    with pytest.raises(pd.ShapeError, match="split: pieces of 3 of axis 1 of .*not known\n.*chunk"):
+    with pytest.raises(
+        pd.ShapeError, match=r"split: pieces of 3 of axis 1 of .*not known\n.*chunk"
+    ):
         pd.split(x, 3, 1)
     with pytest.raises(pd.ShapeError, match="split: a size of pieces is positive, not 0"):
         pd.split(x, 0)
     with pytest.raises(pd.ShapeError, match="chunk: a number of pieces is positive, not 0"):
         pd.chunk(x, 0)
-    with pytest.raises(pd.ShapeError, match="pad: 3 and 2 elements of axis 0 of .* are cut"):
+    with pytest.raises(pd.ShapeError, match=r"pad: 3 and 2 elements of axis 0 of .* are cut"):
         pd.pad(x, [-3, 0], [-2, 0])
