@@ -40,6 +40,10 @@ def sgd(**settings):
     return pd.SGDOptimizer(0.1, **settings)
 
 
+def normal_vectors(loc, covariance):
+    return D.MultivariateNormal(loc, covariance)
+
+
 def in_two_groups():
     v = w(2)
     sgd(groups=[{"params": [v]}, {"params": [v]}])
@@ -263,6 +267,13 @@ DISTRIBUTIONS = [
     ("distributions.Geometric", "TypeError", lambda: D.Geometric()),
     ("distributions.OneHotCategorical", "ShapeError", lambda: D.OneHotCategorical(f(None))),
     ("distributions.OneHotCategorical", "TypeError", lambda: D.OneHotCategorical()),
+    ("distributions.MultivariateNormal", "ShapeError", lambda: normal_vectors(f(2), f(3, 3))),
+    ("distributions.MultivariateNormal", "TypeError", lambda: D.MultivariateNormal(f(2))),
+    (
+        "distributions.MultivariateNormal",
+        "DTypeError",
+        lambda: normal_vectors(f(2), pd.Variable([2, 2], dtype="float64")),
+    ),
     ("distributions.Dirichlet", "ShapeError", lambda: D.Dirichlet(f())),
     ("distributions.Independent", "ShapeError", lambda: D.Independent(D.Exponential(f(2)), 2)),
     (

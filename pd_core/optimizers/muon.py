@@ -29,7 +29,7 @@ class MuonOptimizer(AdamWOptimizer):
     (Liu et al. 2025). These are the steps of PyTorch's Muon.
 
     Biases and other vectors, embeddings and the layer of the outputs take steps of AdamW, in a
-    group with `use_muon` False; `beta1`, `beta2` and `epsilon` are for them. A parameter of Muon
+    group with `use_muon` False; `beta1`, `beta2`, `epsilon` and `amsgrad` are for them. A parameter of Muon
     that is no matrix, or `row_sparse`, is a GraphError.
 
     The other settings are those of `SGDOptimizer`.
@@ -42,6 +42,7 @@ class MuonOptimizer(AdamWOptimizer):
         beta1: decay of the mean of gradients, in [0, 1).
         beta2: decay of the mean of squared gradients, in [0, 1).
         epsilon: a number above 0 that keeps the divisor from being 0.
+        amsgrad: whether the largest mean of squared gradients divides, see `AdamOptimizer`.
         nesterov: whether u looks ahead.
         iterations: the number of iterations of Newton and Schulz.
         match_rms: whether steps have the size of Adam's.
@@ -64,7 +65,7 @@ class MuonOptimizer(AdamWOptimizer):
     def slots_of(self, w: Variable) -> dict[str, tuple[float, Dims]]:
         """Return the momentum of a matrix, or AdamW's means."""
         if not self.use_muon:
-            return {"m": (0.0, w.dims), "v": (0.0, w.dims)}
+            return {slot: (initial, w.dims) for slot, initial in self.slots.items()}
         if w.row_sparse or w.rank != 2:
             what = "is row_sparse" if w.row_sparse else f"has rank {w.rank}"
             raise GraphError(

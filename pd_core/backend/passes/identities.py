@@ -7,7 +7,7 @@ from ...graph.rewrite import rewrite
 from ...graph.variable import Variable, is_open
 
 FORWARD_IDENTITY = frozenset(
-    {"Identity", "StopGradient", "StraightThrough", "ClipGradient", "ScaleGradient"}
+    {"Identity", "StopGradient", "StraightThrough", "GammaDraw", "ClipGradient", "ScaleGradient"}
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from ... import ops
 from ...graph.node import Node
 from ...graph.variable import Inputs, Variable, constant
+from ...ops.distributions.gamma_slope import log_gamma_slope
 from ..registry import Gradients, compared, elementwise, gradient, unbroadcast
 
 # fmt: off
@@ -131,6 +132,12 @@ def cast(node: Node, dy: Variable) -> Gradients:
 @gradient("StraightThrough")
 def straight_through(node: Node, dy: Variable) -> Gradients:
     return [None, dy]
+
+
+@gradient("GammaDraw")
+def gamma_draw(node: Node, dy: Variable) -> Gradients:
+    """The draw's own derivative in the concentration, by implicit reparameterization."""
+    return [None, lambda: dy * log_gamma_slope(node.inputs[1], node.outputs[0])]
 
 
 @gradient("ClipGradient")

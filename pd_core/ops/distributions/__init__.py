@@ -17,9 +17,11 @@ from .continuous import (
     Normal,
     Uniform,
 )
+from .counts import Poisson
 from .discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from .divergence import kl_divergence
 from .gamma import Beta, Dirichlet, Gamma, StudentT
+from .multivariate import MultivariateNormal
 
 __all__ = [
     "Bernoulli",
@@ -37,8 +39,10 @@ __all__ = [
     "Laplace",
     "LogNormal",
     "MixtureSameFamily",
+    "MultivariateNormal",
     "Normal",
     "OneHotCategorical",
+    "Poisson",
     "StudentT",
     "Uniform",
     "kl_divergence",

@@ -9,7 +9,10 @@ from ...graph.errors import GraphError
 from ...graph.variable import Variable, constant
 from .. import math as m
 from ..activation import softplus
+from ..copies import diagonal
+from ..matrix import matmul
 from ..reduce import reduce_sum
+from ..shape import squeeze, unsqueeze
 from ..special import digamma, lgamma
 from .base import Distribution
 from .composed import Independent
@@ -23,8 +26,11 @@ from .continuous import (
     Normal,
     Uniform,
 )
+from .counts import Poisson
 from .discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from .gamma import Beta, Dirichlet, Gamma
+from .multivariate import MultivariateNormal
+from .triangular import inverse
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Variable:
@@ -114,6 +120,16 @@ def _dirichlet(p, q):
     return reduce_sum(terms, -1) + _of_totals(reduce_sum(a, -1), reduce_sum(b, -1))
 
 
+def _multivariate_normal(p, q):
+    """(|A|^2 + |A (loc_p - loc_q)|^2 - n) / 2 + ln |L_q| - ln |L_p|, of A = L_q^-1 (L_p)."""
+    to_q = inverse(q.scale_tril)
+    moved = squeeze(matmul(to_q, unsqueeze(p.loc - q.loc, -1)), -1)
+    spread = reduce_sum(m.square(matmul(to_q, p.scale_tril)), [-2, -1])
+    terms = spread + reduce_sum(m.square(moved), -1) - p.loc.dims[-1]
+    logs = [reduce_sum(m.log(diagonal(each.scale_tril)), -1) for each in (q, p)]
+    return 0.5 * terms + logs[0] - logs[1]
+
+
 def _of_totals(a, b):
     return lgamma(a) - lgamma(b) + (b - a) * digamma(a)
 
@@ -131,7 +147,9 @@ _DIVERGENCES: dict[type, Callable[[Any, Any], Variable]] = {
     HalfNormal: lambda p, q: _normal(p.base, q.base),
     Laplace: _laplace,
     LogNormal: _normal,
+    MultivariateNormal: _multivariate_normal,
     Normal: _normal,
     OneHotCategorical: _categorical,
+    Poisson: lambda p, q: p.rate * (m.log(p.rate) - m.log(q.rate)) - (p.rate - q.rate),
     Uniform: _uniform,
 }

@@ -1,7 +1,6 @@
 """Gamma, beta, Dirichlet and Student's distributions: those whose densities have gamma functions.
 
-Their draws have no gradient, since that of a gamma variable has no formula of ONNX's operators;
-`log_prob` of a draw has.
+Their draws are made of those of gamma variables, whose gradients `gamma_slope` computes.
 """
 
 import math
@@ -14,13 +13,13 @@ from .. import math as m
 from ..activation import sigmoid
 from ..draws import exponential_random
 from ..gather import gather_elements
-from ..mode import stop_gradient
 from ..random import gaussian_random
 from ..reduce import arg_max, reduce_sum, softmax
 from ..shape import squeeze, unsqueeze
 from ..sizes import TargetShape
 from ..special import digamma, lgamma, xlogy
 from .base import Distribution, drawn, floats_of, standard_score, value_like
+from .gamma_slope import with_slope
 
 _TRIES = 8  # each is accepted with a probability of 0.95 or more
 
@@ -63,9 +62,12 @@ class Gamma(Distribution):
         a = self.concentration
         return a - m.log(self.rate) + lgamma(a) + (1.0 - a) * digamma(a)
 
-    def sample(self, sizes: TargetShape = ()) -> Variable:
-        """Return draws [*sizes, ...], without a gradient (Marsaglia & Tsang 2000)."""
-        return stop_gradient(m.exp(_log_gamma_draws(self.concentration, sizes)) / self.rate)
+    def rsample(self, sizes: TargetShape = ()) -> Variable:
+        """Return draws [*sizes, ...], whose gradient reaches the parameters.
+
+        Marsaglia & Tsang 2000; the gradient is that of Figurnov et al. 2018.
+        """
+        return m.exp(_log_gamma_draws(self.concentration, sizes)) / self.rate
 
 
 class Beta(Distribution):
@@ -109,10 +111,13 @@ class Beta(Distribution):
         ones = (a - 1.0) * digamma(a) + (b - 1.0) * digamma(b)
         return _log_beta(a, b) - ones + (a + b - 2.0) * digamma(a + b)
 
-    def sample(self, sizes: TargetShape = ()) -> Variable:
-        """Return draws [*sizes, ...], without a gradient: shares of two gamma variables."""
+    def rsample(self, sizes: TargetShape = ()) -> Variable:
+        """Return draws [*sizes, ...], whose gradient reaches the parameters.
+
+        Each is the share of one of two gamma variables.
+        """
         ahead = _log_gamma_draws(self.concentration1, sizes)
-        return stop_gradient(sigmoid(ahead - _log_gamma_draws(self.concentration0, sizes)))
+        return sigmoid(ahead - _log_gamma_draws(self.concentration0, sizes))
 
 
 class Dirichlet(Distribution):
@@ -156,9 +161,9 @@ class Dirichlet(Distribution):
         inner = reduce_sum((a - 1.0) * digamma(a), -1)
         return self._log_beta() - (classes - total) * digamma(total) - inner
 
-    def sample(self, sizes: TargetShape = ()) -> Variable:
-        """Return shares [*sizes, ..., C], without a gradient."""
-        return stop_gradient(softmax(_log_gamma_draws(self.concentration, sizes), -1))
+    def rsample(self, sizes: TargetShape = ()) -> Variable:
+        """Return shares [*sizes, ..., C], whose gradient reaches the parameters."""
+        return softmax(_log_gamma_draws(self.concentration, sizes), -1)
 
     def _log_beta(self):
         a = self.concentration
@@ -209,11 +214,11 @@ class StudentT(Distribution):
         spread = half * (digamma(half) - digamma(0.5 * self.df))
         return m.log(self.scale) + spread + 0.5 * m.log(self.df) + self._log_beta()
 
-    def sample(self, sizes: TargetShape = ()) -> Variable:
-        """Return draws [*sizes, ...], without a gradient."""
+    def rsample(self, sizes: TargetShape = ()) -> Variable:
+        """Return draws [*sizes, ...], whose gradient reaches the parameters."""
         z = drawn(gaussian_random, sizes, self.loc)
         chi_square = 2.0 * m.exp(_log_gamma_draws(0.5 * self.df, sizes))
-        return stop_gradient(self.loc + self.scale * z * m.rsqrt(chi_square / self.df))
+        return self.loc + self.scale * z * m.rsqrt(chi_square / self.df)
 
     def _log_beta(self):
         """ln B(1/2, df/2)."""
@@ -241,4 +246,5 @@ def _log_gamma_draws(a, sizes):
     accepted = m.logical_and(v > 0.0, log_u < 0.5 * m.square(x) + d * (1.0 - v + log_v))
     first = unsqueeze(arg_max(m.cast(accepted, a.dtype), 0), 0)
     drawn_log = m.log(d) + squeeze(gather_elements(log_v, first, 0), 0)
-    return drawn_log - m.where(small, drawn(exponential_random, sizes, a) / a, 0.0)
+    draws = drawn_log - m.where(small, drawn(exponential_random, sizes, a) / a, 0.0)
+    return with_slope(draws, a)

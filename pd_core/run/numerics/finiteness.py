@@ -135,7 +135,7 @@ class FloatValues:
             return (node.inputs[0 if self.training else 1],)
         if node.op_type == "OnnxForm":
             return node.inputs[: len(node.outputs)]
-        if node.op_type == "StraightThrough":  # the other one is not computed for it
+        if node.op_type in ("StraightThrough", "GammaDraw"):  # the other one is not computed for it
             return node.inputs[:1]
         return node.inputs
 

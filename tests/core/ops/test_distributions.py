@@ -5,6 +5,7 @@ import pytest
 
 import pd_core as pd
 from pd_core import distributions as d
+from pd_core.ops.distributions.gamma_slope import log_gamma_slope, with_slope
 
 torch = pytest.importorskip("torch")
 TD = torch.distributions
@@ -46,6 +47,7 @@ ROWS = {
         {"df": np.exp(A) + 4.0, "loc": A, "scale": B},
         np.array([-3, 0.2, 7]),
     ),
+    "poisson": (d.Poisson, TD.Poisson, {"rate": np.exp(A) * 4.0}, np.array([0.0, 3.0, 40.0])),
     "geometric": (d.Geometric, TD.Geometric, {"probs": P}, np.array([[0.0], [3.0]])),
     "geometric_logits": (d.Geometric, TD.Geometric, {"logits": A}, np.array([[0.0], [3.0]])),
     "one_hot": (d.OneHotCategorical, TD.OneHotCategorical, {"logits": Z}, np.eye(4)[[3, 0]]),
@@ -95,7 +97,11 @@ def compare(y, expected, v, t, feeds):
 def test_log_probabilities_moments_and_entropy(name, dims):
     p, q, v, t, feeds, value = build(name, dims)
     compare(p.log_prob(value), q.log_prob(torch.tensor(value)), v, t, feeds)
-    compare(p.entropy(), q.entropy(), v, t, feeds)
+    if name == "poisson":
+        with pytest.raises(pd.GraphError, match="Poisson has no entropy"):
+            p.entropy()
+    else:
+        compare(p.entropy(), q.entropy(), v, t, feeds)
     assert [*p.batch_shape] == [n if dims == "known" else m for n, m in sized(q.batch_shape, p)]
     assert p.event_shape == tuple(q.event_shape)
     if "categorical" in name or name == "cauchy":
@@ -168,15 +174,19 @@ def test_draws_have_the_shape_and_the_moments(name, sizes):
                 np.testing.assert_allclose(y.var(0), q.variance.detach(), rtol=0.1, atol=0.005)
 
 
-@pytest.mark.parametrize("name", [name for name in HAVE_CDF if name != "cauchy"])
+BY_GAMMA = ("gamma", "beta", "dirichlet", "student_t")
+
+
+@pytest.mark.parametrize("name", [name for name in HAVE_CDF if name != "cauchy"] + [*BY_GAMMA])
 def test_gradients_reach_parameters_through_draws(name):
     """The slope of the mean of draws is that of the mean."""
     p, _, v, _, feeds, _ = build(name, "known")
-    drawn = pd.gradients(pd.reduce_sum(pd.reduce_mean(p.rsample((20000,)), 0)), list(v.values()))
+    count = 2000 if name in BY_GAMMA else 20000
+    drawn = pd.gradients(pd.reduce_sum(pd.reduce_mean(p.rsample((count,)), 0)), list(v.values()))
     exact = pd.gradients(pd.reduce_sum(p.mean), list(v.values()))
     for g, e in zip(drawn, exact, strict=True):
         expected = 0.0 if e is None else pd.eval(e, feeds)
-        tolerance = 0.6 if name == "log_normal" else 0.05
+        tolerance = 0.6 if name == "log_normal" else 0.15 if name in BY_GAMMA else 0.05
         np.testing.assert_allclose(pd.eval(g, feeds), expected, rtol=tolerance, atol=0.06)
     assert pd.gradients(pd.reduce_sum(p.sample((3,))), list(v.values()))[0] is None
 
@@ -192,6 +202,100 @@ def test_gamma_draws_of_any_concentration_have_its_distribution():
         )
     small = pd.eval(d.Beta(0.01, 0.01).sample([20000]))
     np.testing.assert_allclose([small.mean(), small.var()], [0.5, 0.25 / 1.02], atol=0.02)
+
+
+def test_slopes_of_gamma_draws_are_those_of_their_quantiles():
+    """dx/da = -(dP/da) / p(a, x), by differences of the distribution function of PyTorch."""
+    a = np.repeat([0.02, 0.3, 1.0, 2.5, 10.0, 100.0], 5)
+    shares = np.tile([1e-3, 0.1, 0.5, 0.9, 0.999], 6)
+    draws = np.random.default_rng(0).gamma(np.repeat(a[:, None], 4000, 1))
+    x = np.array([np.quantile(row, p) for row, p in zip(draws, shares, strict=True)]) + 1e-12
+    t, h = (torch.tensor(v) for v in (x, 1e-4 * a))
+    points = [torch.tensor(a) + k * h for k in (-2, -1, 1, 2)]
+    below = [torch.special.gammainc(point, t) for point in points]
+    slope = (below[0] - 8 * below[1] + 8 * below[2] - below[3]) / (12 * h)
+    wanted = -slope / TD.Gamma(torch.tensor(a), 1.0).log_prob(t).exp() / t
+    for dtype, rtol in (("float32", 3e-5), ("float64", 2e-6)):
+        v = pd.Variable([len(a)], dtype=dtype)
+        y = with_slope(pd.constant(np.log(x), dtype), v)
+        (first,) = pd.gradients(pd.reduce_sum(y), [v])
+        (second,) = pd.gradients(pd.reduce_sum(first), [v])
+        found, curved = pd.eval([first, second], {v: a})
+        np.testing.assert_allclose(found, wanted, rtol=rtol)
+        if dtype == "float64":  # along the path of a draw, which its slope follows
+            low, high = (
+                pd.eval(
+                    log_gamma_slope(
+                        pd.constant(a + s * 1e-4 * a, dtype),
+                        pd.constant(np.log(x) + s * 1e-4 * a * found, dtype),
+                    )
+                )
+                for s in (-1, 1)
+            )
+            np.testing.assert_allclose(curved, (high - low) / (2e-4 * a), rtol=2e-3, atol=1e-6)
+
+
+def test_poisson_draws_of_any_rate_have_its_distribution():
+    rate = np.array([0.0, 0.3, 3.0, 9.9, 10.0, 12.0, 50.0, 1e3, 1e5])
+    drawn = pd.eval(d.Poisson(rate).sample([20000]))
+    assert (drawn[:, 0] == 0).all() and (drawn == np.floor(drawn)).all()
+    for r, column in zip(rate[1:], drawn.T[1:], strict=True):
+        points = np.quantile(np.random.default_rng(0).poisson(r, 20000), [0.1, 0.5, 0.9])
+        wanted = torch.special.gammaincc(torch.tensor(points) + 1.0, torch.tensor(r))
+        found = [(column <= x).mean() for x in points]
+        np.testing.assert_allclose(found, wanted, atol=0.015, err_msg=str(r))
+
+
+MATRICES = ("covariance_matrix", "precision_matrix", "scale_tril")
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+def test_normal_vectors_are_those_of_pytorch(kind, rng):
+    n = 3
+    a = rng.normal(size=(2, 2, n, n))
+    matrix = a @ a.swapaxes(-1, -2) + np.eye(n)
+    if kind == "scale_tril":
+        matrix = np.linalg.cholesky(matrix)
+    loc, value = rng.normal(size=(2, 4, 1, n)), rng.normal(size=(5, 4, 2, n))
+    arrays = [loc[0], matrix[0], loc[1], matrix[1]]
+    slots = [pd.Variable([*v.shape], dtype="float64") for v in arrays]
+    leaves = [torch.tensor(v, requires_grad=True) for v in arrays]
+    p, p2 = (d.MultivariateNormal(slots[k], **{kind: slots[k + 1]}) for k in (0, 2))
+    q, q2 = (TD.MultivariateNormal(leaves[k], **{kind: leaves[k + 1]}) for k in (0, 2))
+    assert p.batch_shape == (4, 2) and p.event_shape == (n,)
+    pairs = [
+        (p.log_prob(value), q.log_prob(torch.tensor(value))),
+        *((p.entropy(), q.entropy()), (p.variance, q.variance), (p.mean, q.mean)),
+        (p.covariance_matrix, q.covariance_matrix[0]),
+        (d.kl_divergence(p, p2), TD.kl_divergence(q, q2)),
+    ]
+    targets, wanted = [], []
+    for ours, theirs in pairs:
+        slopes = pd.gradients(pd.reduce_sum(ours * ours), slots)
+        targets.append((ours, [pd.constant(0.0) if g is None else g for g in slopes]))
+        slopes = torch.autograd.grad(
+            (theirs * theirs).sum(), leaves, allow_unused=True, retain_graph=True
+        )
+        wanted.append((theirs.detach(), slopes))
+    found = pd.eval(targets, dict(zip(slots, arrays, strict=True)))
+    for (y, slopes), (value, others) in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(y, value, rtol=1e-9)
+        for g, other in zip(slopes, others, strict=True):
+            other = 0.0 if other is None else other
+            np.testing.assert_allclose(g, other, rtol=1e-7, atol=1e-9)
+
+
+def test_draws_of_normal_vectors(rng):
+    scale = pd.Variable("scale", data=np.array([[1.0, 0.0], [2.0, 0.5]]))
+    p = d.MultivariateNormal([1.0, -1.0], scale_tril=scale)
+    y = p.rsample([20000])
+    (slope,) = pd.gradients(pd.reduce_sum(pd.square(y)) / 20000.0, [scale])
+    drawn, slope = pd.eval([y, slope])
+    assert drawn.shape == (20000, 2)
+    np.testing.assert_allclose(drawn.mean(0), [1.0, -1.0], atol=0.05)
+    np.testing.assert_allclose(np.cov(drawn.T), [[1.0, 2.0], [2.0, 4.25]], atol=0.1)
+    np.testing.assert_allclose(np.tril(slope), 2 * np.tril(pd.eval(scale)), atol=0.1)
+    assert np.isnan(pd.eval(d.MultivariateNormal(np.zeros(2), -np.eye(2)).log_prob(np.ones(2))))
 
 
 def composed(of, make):
@@ -277,7 +381,28 @@ def test_a_policy_learns_by_its_log_probabilities():
         (lambda: d.Categorical(logits=1.0), pd.ShapeError, "takes .*classes"),
         (lambda: d.Categorical(P).log_prob([0.5]), pd.DTypeError, "classes are integers"),
         (lambda: d.Bernoulli(P).rsample(), pd.GraphError, "Bernoulli has no rsample"),
-        (lambda: d.Gamma(1.0, 1.0).rsample(), pd.GraphError, "Gamma has no rsample"),
+        (lambda: d.Poisson(1.0).rsample(), pd.GraphError, "Poisson has no rsample"),
+        (lambda: d.MultivariateNormal(np.zeros(2)), TypeError, "takes covariance_matrix, precis"),
+        (
+            lambda: d.MultivariateNormal(np.zeros(2), np.eye(2), np.eye(2)),
+            TypeError,
+            "takes covariance_matrix, precision_matrix or scale_tril",
+        ),
+        (
+            lambda: d.MultivariateNormal(np.zeros(2), np.eye(3)),
+            pd.ShapeError,
+            r"loc is \[..., n\] and covariance_matrix \[..., n, n\], not",
+        ),
+        (
+            lambda: d.MultivariateNormal(np.zeros((3, 2)), scale_tril=np.ones((2, 2, 2))),
+            pd.ShapeError,
+            "do not broadcast",
+        ),
+        (
+            lambda: d.MultivariateNormal(MIXED[0], scale_tril=MIXED[1]),
+            pd.DTypeError,
+            "MultivariateNormal: the parameters",
+        ),
         (lambda: d.Dirichlet(1.0), pd.ShapeError, "takes .*C"),
         (lambda: d.Independent(d.Bernoulli(P), 2), pd.ShapeError, "2 axes of distributions"),
         (

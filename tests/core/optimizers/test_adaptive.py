@@ -139,6 +139,10 @@ CASES = {
         lambda: pd.AdamWOptimizer(0.1, weight_decay=0.2, beta2=0.9, amsgrad=True),
         adamw_amsgrad,
     ),
+    "muon_amsgrad": (
+        lambda: pd.MuonOptimizer(0.1, weight_decay=0.2, beta2=0.9, use_muon=False, amsgrad=True),
+        adamw_amsgrad,
+    ),
     "adamax": (lambda: pd.AdamaxOptimizer(0.02, beta2=0.99), adamax),
     "nadam": (lambda: pd.NAdamOptimizer(0.02, beta2=0.99), nadam),
     "radam": (lambda: pd.RAdamOptimizer(0.02), radam),
