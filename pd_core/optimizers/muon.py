@@ -29,8 +29,8 @@ class MuonOptimizer(AdamWOptimizer):
     (Liu et al. 2025). These are the steps of PyTorch's Muon.
 
     Biases and other vectors, embeddings and the layer of the outputs take steps of AdamW, in a
-    group with `use_muon` False; `beta1`, `beta2`, `epsilon` and `amsgrad` are for them. A parameter of Muon
-    that is no matrix, or `row_sparse`, is a GraphError.
+    group with `use_muon` False; `beta1`, `beta2`, `epsilon` and `amsgrad` are for them. A
+    parameter of Muon that is no matrix, or `row_sparse`, is a GraphError.
 
     The other settings are those of `SGDOptimizer`.
 

@@ -53,7 +53,8 @@ def solved(lower: Variable, b: Variable) -> Variable:
 
 def inverse(lower: Variable) -> Variable:
     """Return the inverses of lower triangular matrices [..., n, n]."""
-    units = expand_like(eye(lower.dims[-1], dtype=lower.dtype), lower)
+    n: Any = lower.dims[-1]
+    units = expand_like(eye(n, dtype=lower.dtype), lower)
     return matrix_transpose(solved(unsqueeze(lower, -3), units))
 
 
