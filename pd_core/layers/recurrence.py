@@ -203,7 +203,7 @@ class _Tokens:
         self.sequences = ops.Segments(ops.gather(ops.arange(limit), index))
         self.sequences.longest = ops.size_of(x, 1)
         self.dims, self.dtype = x.dims[:2], x.dtype
-        self.rows = self.sequences.pack(x)
+        self.rows = self.sequences.pack(x, whole=True)
 
     def zeros(self, width):
         return self.sequences.zeros(width, dtype=self.dtype)

@@ -466,7 +466,8 @@ def eye(
         TypeError: a size is no integer.
     """
     if isinstance(n, Variable) or isinstance(m, Variable):
-        return apply("EyeLike", zeros([n, n if m is None else m], dtype))
+        # ONNX Runtime has no kernel for bool and short integers
+        return cast(apply("EyeLike", zeros([n, n if m is None else m])), dtype)
     return cast(constant(np.eye(n, m)), dtype)
 
 

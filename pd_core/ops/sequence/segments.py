@@ -145,9 +145,17 @@ class Segments:
         """Pad values [T, ...] with `fill` to [B, L, ...], where L is the longest length."""
         return pad_rows(self.fitting(values), *self._padded, fill)
 
-    def pack(self, padded: Variable) -> Variable:
-        """Return the tokens of a padded [B, L, ...] as [T, ...]: the inverse of `pad`."""
-        return pack_rows(padded, *self._padded)
+    def pack(self, padded: Operand, whole: bool = False) -> Variable:
+        """Return the tokens of a padded [B, L, ...] as [T, ...]: the inverse of `pad`.
+
+        What is beyond the longest length is left out, as PyTorch's `pack_padded_sequence` does;
+        `whole` says that nothing is.
+        """
+        index, cells = self._padded
+        padded = constant(padded)
+        if not whole and padded.rank > 1 and padded.dims[1] != index.dims[1]:
+            padded = slice(padded, [0], self.longest, [1])
+        return pack_rows(padded, index, cells)
 
     def sum(self, values: Variable) -> Variable:
         """Sum each sequence, [B, ...]; zero for an empty one."""

@@ -214,6 +214,14 @@ def test_constructors():
         np.testing.assert_array_equal(value, want.astype(y.dtype), strict=True)
 
 
+def test_an_identity_of_a_size_of_the_run_has_any_dtype():
+    n = pd.Variable([], dtype="int64")
+    names = ("bool", "int8", "int16", "int64", "uint8", "uint32", "float16", "float64")
+    found = pd.eval([pd.eye(n, 3, name) for name in names], {n: 2})
+    for name, value in zip(names, found, strict=True):
+        np.testing.assert_array_equal(value, np.eye(2, 3).astype(name), strict=True)
+
+
 SHAPES = {
     "top_k": (lambda x: pd.top_k(x, 4), "top_k: 4 elements of axis 1 of float32"),
     "stack": (lambda x: pd.stack([]), "stack: there is nothing to stack"),

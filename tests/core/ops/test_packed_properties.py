@@ -68,3 +68,20 @@ def compare(lengths, x, results, sizes, a):
     for result, value in zip(found, expected, strict=True):
         np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-6)
         assert result.shape == value.shape
+
+
+def test_padding_beyond_the_longest_is_left_out(rng):
+    """Values and gradients of wider paddings are those of PyTorch's pack_padded_sequence."""
+    lengths, x = pd.Variable([None], dtype="int64"), pd.Variable([None, None, 2])
+    packed = pd.Segments(lengths).pack(x)
+    (slope,) = pd.gradients(pd.reduce_sum(pd.square(packed)), [x])
+    for sizes, width in (([2, 0, 3], 5), ([2, 0, 3], 3), ([0, 0], 2), ([1], 4)):
+        padded = rng.standard_normal((len(sizes), width, 2)).astype("float32")
+        rows = np.concatenate([row[:n] for row, n in zip(padded, sizes, strict=True)])
+        inside = np.arange(width) < np.array(sizes)[:, None]
+        value, gradient = pd.eval([packed, slope], {lengths: sizes, x: padded})
+        np.testing.assert_array_equal(value, rows)
+        np.testing.assert_array_equal(gradient, 2.0 * padded * inside[:, :, None])
+        with pd.guard():
+            at_hand = pd.Segments(np.array(sizes)).pack(padded).numpy()
+        np.testing.assert_array_equal(at_hand, rows)
