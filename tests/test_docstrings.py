@@ -203,6 +203,7 @@ ROWS = [
     ("split", "ShapeError", lambda: pd.split(f(2, 6), [1, 2], axis=1)),
     ("slice", "TypeError", lambda: pd.slice(f(4, 4), [0], [2], axis=0, axes=1)),
     ("pad", "GraphError", lambda: pd.pad(f(2), [1], [1], mode="mirror")),
+    ("pad", "TypeError", lambda: pd.pad(f(2), [1], "constant")),
     ("pad", "ShapeError", lambda: pd.pad(f(2), [-9], [0])),
     ("expand", "ShapeError", lambda: pd.expand(f(2, 3), [4, 4])),
     ("expand_like", "ShapeError", lambda: pd.expand_like(f(2, 3), f(4, 4))),

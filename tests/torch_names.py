@@ -102,6 +102,9 @@ _SHUFFLE = "`pd.reshape` into groups, `pd.transpose`, `pd.reshape` back"
 _BAG = "`pd.segment_sum`, `pd.segment_mean` or `pd.segment_max` of the rows of `pd.nn.Embedding`"
 _PLACES = "`pd.arg_max` of `pd.unfold` has the places"
 _TRIPLET = "`pd.relu(distance(a, p) - distance(a, n) + margin)`"
+_UNPOOL = (
+    "`pd.gradients(pd.max_pool(x, k, strides=k), [x], [v])[0]`: v at the places of the maxima of x"
+)
 _LINEAR_COST = "`pd.nn.FC`, then `pd.nn.SoftmaxCrossEntropy`"
 _UPSAMPLE = '`pd.interpolate(x, sizes, mode="nearest")` or another mode'
 _AVERAGE = "`pd.MovingAverage`"
@@ -131,6 +134,10 @@ HOW = {
     **dict.fromkeys(("LazyInstanceNorm1d", "LazyInstanceNorm3d"), "`pd.instance_norm`"),
     **dict.fromkeys(("LinearCrossEntropyLoss", "linear_cross_entropy"), _LINEAR_COST),
     "LogSigmoid": _line("logsigmoid"),
+    "AlphaDropout": _line("alpha_dropout"),
+    **{f"{kind}npool{n}d": _UNPOOL for kind in ("MaxU", "max_u") for n in (1, 2, 3)},
+    "MultiMarginLoss": _line("multi_margin_loss"),
+    "RReLU": _line("rrelu"),
     "MultiLabelSoftMarginLoss": _line("multilabel_soft_margin_loss"),
     "NLLLoss2d": "`pd.nn.NLL(axis=1)`",
     "PairwiseDistance": _line("pairwise_distance"),
@@ -194,31 +201,20 @@ HOW = {
 _INDICES = "adaptive pooling returns no places"
 _RANDOM = "windows of random sizes: hardly used"
 _SELF_NORMAL = "dropout for SELU networks: hardly used; `pd.dropout` is for others"
-_UNPOOL = "`pd.max_pool` returns no places; `pd.fold` sums values at places known before"
-_MARGIN = "hinge losses of several classes: hardly used; `pd.nn.SoftmaxCrossEntropy` is"
+_MARGIN = "a hinge loss of sets of classes: hardly used; `pd.nn.SigmoidCrossEntropy` is"
 _QUANTIZED = "kernels for GPUs that ONNX Runtime lacks"
 _BASE = "a base class of PyTorch's own"
 
 NO = {
     "AdaptiveLogSoftmaxWithLoss": "`pd.hierarchical_sigmoid` and `pd.nce_loss` are for large "
     "vocabularies",
-    **dict.fromkeys(
-        ("AlphaDropout", "FeatureAlphaDropout", "alpha_dropout", "feature_alpha_dropout"),
-        _SELF_NORMAL,
-    ),
+    **dict.fromkeys(("FeatureAlphaDropout", "feature_alpha_dropout"), _SELF_NORMAL),
     "Container": "deprecated in PyTorch",
     **dict.fromkeys(("FractionalMaxPool2d", "FractionalMaxPool3d"), _RANDOM),
     **{f"fractional_max_pool{n}d{end}": _RANDOM for n in (2, 3) for end in ("", "_with_indices")},
     "LinearCrossEntropyOptions": "settings of a fused kernel",
-    **{f"{kind}npool{n}d": _UNPOOL for kind in ("MaxU", "max_u") for n in (1, 2, 3)},
-    **dict.fromkeys(
-        ("MultiLabelMarginLoss", "MultiMarginLoss", "multilabel_margin_loss", "multi_margin_loss"),
-        _MARGIN,
-    ),
+    **dict.fromkeys(("MultiLabelMarginLoss", "multilabel_margin_loss"), _MARGIN),
     **dict.fromkeys(("RNNBase", "RNNCellBase", "LRScheduler"), _BASE),
-    **dict.fromkeys(
-        ("RReLU", "rrelu", "rrelu_"), "slopes drawn at random: hardly used; `pd.prelu` learns them"
-    ),
     **{f"adaptive_max_pool{n}d_with_indices": _INDICES for n in (1, 2, 3)},
     **dict.fromkeys(("grouped_mm", "scaled_grouped_mm", "scaled_mm"), _QUANTIZED),
     "Rprop": "for full batches only; `pd.LBFGSOptimizer` is better there",
@@ -290,9 +286,13 @@ def section():
 
 
 def _code(text):
-    """Put the expression that a text begins with into backticks."""
-    expression, comma, rest = text.partition(", ")
-    return f"`{expression}`{comma}{rest}"
+    """Put the expression that a text begins with into backticks; commas in brackets are its own."""
+    parts = text.split(", ")
+    for k in range(1, len(parts) + 1):
+        expression = ", ".join(parts[:k])
+        if expression.count("(") == expression.count(")"):
+            break
+    return f"`{expression}`" + "".join(f", {part}" for part in parts[k:])
 
 
 def page():

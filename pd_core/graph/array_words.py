@@ -210,6 +210,7 @@ SHAPES = {
     "geometric_": "pd.ceil(pd.exponential_random(pd.shape_of(x)) / 0.6931471805599453); "
     "-ln(1 - p) for p = 0.5",
     "cauchy_": "pd.tan(pd.uniform_random(pd.shape_of(x), -1.5707963, 1.5707963))",
+    "poisson": "pd.distributions.Poisson(x).sample(); of rates",
     "binomial": "pd.reduce_sum(pd.cast(pd.uniform_random([10, 3, 4]) < 0.5, 'float32'), 0); "
     "10 throws",
 }
@@ -336,11 +337,19 @@ NETWORKS = {
     "soft_margin_loss": "pd.softplus(-y * x)",
     "hinge_embedding_loss": "pd.where(pd.equal(y, 1), x, pd.relu(margin - x))",
     "multilabel_soft_margin_loss": "pd.reduce_mean(pd.sigmoid_cross_entropy(x, y), 1)",
+    "multi_margin_loss":
+    "pd.reduce_sum(pd.relu(margin + x - pd.gather_elements(x, y, 1)), 1) / n - margin / n; "
+    "y are classes [N, 1] of n",
     "pairwise_distance": "pd.norm(x - y + 1e-6, axis=1)",
     "pdist": "pd.cdist(x, x); torch has its upper triangle, as a vector",
     "pixel_unshuffle": "pd.unfold; with strides of the block, then reshaped",
     **_each("channel_shuffle native_channel_shuffle",
             "pd.reshape(pd.swap_axes(pd.reshape(x, [3, 2, 2]), 1, 2), [3, 4]); of 2 groups"),
+    "rrelu": "pd.where(x < 0.0, x * pd.uniform_random(pd.shape_of(x), 0.125, 1 / 3), x); "
+    "in training, and of 11 / 48 after it",
+    "alpha_dropout":
+    "(pd.where(pd.bernoulli(x, 0.5) > 0.0, x, -1.7580993) + 0.8790497) * 0.8864043; "
+    "of a rate of 0.5",
     "conv_tbc": "pd.conv; after pd.transpose",
     "max_pool1d_with_indices": "pd.max_pool; pd.arg_max of pd.unfold has the places",
     "multi_hot": "pd.reduce_max(pd.one_hot(index, n), 0)",
@@ -437,9 +446,7 @@ WITHOUT = {
     **_each("resize resize_as set_ as_strided_scatter slice_inverse", _STORAGE),
     **_each("apply_ map_ map2_ apply_over_axes frompyfunc", _PYTHON),
     **_each("poly polyadd polyder polydiv polyint polymul polysub", _POLYNOMIALS),
-    "poisson": "draws have one hash for each element, and these need a number of them that differs",
-    **_each("rrelu alpha_dropout feature_alpha_dropout",
-            "hardly used; pd.prelu and pd.dropout are there"),
+    "feature_alpha_dropout": "hardly used; pd.dropout is there",
     "feature_dropout": "pd.dropout of ones of one channel each, times x",
     **_each("embedding_bag", "pd.segment_sum of pd.gather(W, ids) does it in two steps"),
     "image": "a module of Keras; its functions are names of pd",

@@ -40,8 +40,14 @@ def pad(
     Raises:
         GraphError: there is no such mode.
         ShapeError: a width is too wide for the mode, or more is cut off than there is.
+        TypeError: a width is text.
     """
     x = constant(x)
+    if isinstance(before, str) or isinstance(after, str):
+        raise TypeError(
+            f"pad: before and after are widths of all axes, not {before!r} and {after!r}\n"
+            "  hint: PyTorch's pad(x, (1, 2)) is pd.pad(x, [0, 1], [0, 2]) of a matrix"
+        )
     if mode not in ("constant", "edge", "reflect", "wrap"):
         raise GraphError(f"the mode is constant, edge, reflect or wrap, not {mode!r}")
     fill = [constant(value, x.dtype)] if mode == "constant" else []

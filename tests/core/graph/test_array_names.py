@@ -15,7 +15,8 @@ from ...array_names import FACES, INTERNAL, PAGE, found, is_variant, page, share
 from ..ops import test_array_words
 
 # Lines without a number to compare: draws, and what is not yet anything.
-DRAWS = {n for n in LINES if "_random(" in LINES[n] or "randint(" in LINES[n]}
+DRAWING = "_random(", "randint(", "bernoulli(", ".sample("
+DRAWS = {n for n in LINES if any(text in LINES[n] for text in DRAWING)}
 WITHOUT_VALUES = {"empty", "empty_like", "new_zeros", "copy_", "zero_", *DRAWS}
 
 

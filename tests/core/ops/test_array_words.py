@@ -290,6 +290,10 @@ PRODUCTS = {
 LAYERS = {
     "categorical_crossentropy": ("-(y * torch.log(x)).sum(-1)", {"x": np.abs(GAPS[2:]) + 0.1}),
     "ctc_decode": ("torch.unique_consecutive(v.detach())", {"v": REPEATED}),
+    "multi_margin_loss": (
+        "F.multi_margin_loss(x, y[:, 0], reduction='none')",
+        {"y": np.array([[3], [0], [1]])},
+    ),
     "soft_margin_loss": "F.soft_margin_loss(x, y.detach(), reduction='none')",
     "hinge_embedding_loss": (
         "F.hinge_embedding_loss(x, y.detach(), margin, reduction='none')",

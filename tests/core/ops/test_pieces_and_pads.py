@@ -148,3 +148,7 @@ def test_what_is_refused():
         pd.chunk(x, 0)
     with pytest.raises(pd.ShapeError, match=r"pad: 3 and 2 elements of axis 0 of .* are cut"):
         pd.pad(x, [-3, 0], [-2, 0])
+    with pytest.raises(
+        TypeError, match=r"pad: before and after are widths .*\n.*pd.pad\(x, \[0, 1"
+    ):
+        pd.pad(x, (1, 2), "constant", 0.5)
