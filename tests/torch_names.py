@@ -287,12 +287,13 @@ def section():
 
 def _code(text):
     """Put the expression that a text begins with into backticks; commas in brackets are its own."""
+    text, semicolon, rest = text.partition("; ")
     parts = text.split(", ")
     for k in range(1, len(parts) + 1):
         expression = ", ".join(parts[:k])
         if expression.count("(") == expression.count(")"):
             break
-    return f"`{expression}`" + "".join(f", {part}" for part in parts[k:])
+    return f"`{expression}`" + "".join(f", {part}" for part in parts[k:]) + semicolon + rest
 
 
 def page():
