@@ -76,6 +76,14 @@ def added_twice():
 
 # name, error, a call that raises it
 ROWS = [
+    ("cholesky", "DTypeError", lambda: pd.cholesky(i(2, 2))),
+    ("cholesky", "ShapeError", lambda: pd.cholesky(f(2, 3))),
+    (
+        "solve_triangular",
+        "DTypeError",
+        lambda: pd.solve_triangular(f(2, 2), pd.Variable([2, 1], dtype="float64")),
+    ),
+    ("solve_triangular", "ShapeError", lambda: pd.solve_triangular(f(2, 2), f(3, 1))),
     ("cross_entropy", "DTypeError", lambda: pd.cross_entropy(f(2, 3), f(2))),
     ("cross_entropy", "ShapeError", lambda: pd.cross_entropy(f(2, 3), i(3))),
     (

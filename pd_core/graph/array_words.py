@@ -296,6 +296,9 @@ PRODUCTS = {
     "baddbmm": "pd.stack([x, x]) + pd.stack([a, a]) @ pd.stack([b, b])",
     **_each("addr", "x + pd.unsqueeze(w, 1) * v"),
     "chain_matmul": "a @ a @ b",
+    "triangular_solve": "pd.solve_triangular(a, b, upper=True)",
+    "cholesky_solve": "pd.solve_triangular(pd.matrix_transpose(a), pd.solve_triangular(a, b), "
+    "upper=True)",
     **_each("mv matvec", "a @ v"),
     "vecmat": "v @ a",
     **_each("vdot vecdot inner", "pd.reduce_sum(v * w)"),
@@ -401,7 +404,7 @@ OBJECTS = {
 }
 
 _FACTORS = "ONNX has no operator for factorisations and linear systems; NumPy's np.linalg has it " \
-    "for arrays, before the graph, and pd.det is there"
+    "for arrays, before the graph, and pd.cholesky, pd.solve_triangular and pd.det are there"
 _COMPLEX = "ONNX Runtime has no complex numbers; of pd.dft real and imaginary parts are an axis"
 _SPARSE = "tensors are dense; pd.SparseRows holds rows of a table that are not zero"
 _INTEGERS = "quantized tensors are made when a model is exported; pd.prepare_qat trains for them"
@@ -418,9 +421,9 @@ _DATES = "there are no dates; they are NumPy's, before the graph"
 _PYTHON = "Python functions of elements are no ONNX operators; operators of pd take all at once"
 
 WITHOUT = {
-    **_each("cholesky cholesky_inverse cholesky_solve eig eigh geqrf inv inverse lobpcg lstsq lu "
+    **_each("cholesky_inverse eig eigh geqrf inv inverse lobpcg lstsq lu "
             "lu_factor lu_solve lu_unpack matrix_exp matrix_rank orgqr ormqr pca_lowrank pinv "
-            "pinverse qr solve solve_triangular svd svd_lowrank symeig triangular_solve "
+            "pinverse qr solve svd svd_lowrank symeig "
             "nuclear_norm linalg roots polyfit", _FACTORS),
     **_each("complex imag polar view_as_complex view_as_real is_conj is_neg cdouble cfloat chalf "
             "sort_complex", _COMPLEX),

@@ -29,6 +29,7 @@ from .distance import cdist, cosine_similarity
 from .draws import (
     categorical, exponential_random, gumbel_softmax, multinomial, permutation, randint,
 )
+from .factor import cholesky, solve_triangular
 from .gather import gather, gather_elements, gather_nd, nonzero, one_hot, scatter, scatter_add
 from .getitem import index_add, index_update, scatter_nd
 from .image import fold, im2col, interpolate, roi_max_pool, unfold

@@ -364,7 +364,7 @@ def fold(
     cells, steps, border, spread = _block_geometry(n, block, strides, pads, dilations)
     count = int(np.prod(cells))
     places = int(np.prod(_block_counts(size, cells, steps, border, spread)))
-    if x.dims[1] % count:
+    if x.dims[1] % count or not x.dims[1]:
         raise ShapeError(f"{x.dims[1]} rows do not split into blocks of {count} elements")
     if isinstance(x.dims[2], int) and x.dims[2] != places:
         raise ShapeError(f"{x.dims[2]} columns, but {places} blocks of {cells} fit into {size}")

@@ -10,6 +10,7 @@ from ...graph.variable import Variable, constant
 from .. import math as m
 from ..activation import softplus
 from ..copies import diagonal
+from ..factor import triangular_inverse
 from ..matrix import matmul
 from ..reduce import reduce_sum
 from ..shape import squeeze, unsqueeze
@@ -30,7 +31,6 @@ from .counts import Poisson
 from .discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from .gamma import Beta, Dirichlet, Gamma
 from .multivariate import MultivariateNormal
-from .triangular import inverse
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Variable:
@@ -122,7 +122,7 @@ def _dirichlet(p, q):
 
 def _multivariate_normal(p, q):
     """(|A|^2 + |A (loc_p - loc_q)|^2 - n) / 2 + ln |L_q| - ln |L_p|, of A = L_q^-1 (L_p)."""
-    to_q = inverse(q.scale_tril)
+    to_q = triangular_inverse(q.scale_tril)
     moved = squeeze(matmul(to_q, unsqueeze(p.loc - q.loc, -1)), -1)
     spread = reduce_sum(m.square(matmul(to_q, p.scale_tril)), [-2, -1])
     terms = spread + reduce_sum(m.square(moved), -1) - p.loc.dims[-1]

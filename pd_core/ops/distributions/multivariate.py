@@ -7,6 +7,7 @@ from ...graph.errors import ShapeError
 from ...graph.variable import Operand, Variable, constant, describe
 from .. import math as m
 from ..copies import diagonal
+from ..factor import cholesky, factor_of_inverse, solve_triangular
 from ..matrix import matmul
 from ..promotion import as_dtype
 from ..random import gaussian_random
@@ -14,7 +15,6 @@ from ..reduce import reduce_sum
 from ..shape import matrix_transpose, squeeze, unsqueeze, zeros_like
 from ..sizes import TargetShape
 from .base import Distribution, drawn, floats_of, value_like
-from .triangular import by_precision, cholesky, solved
 
 
 class MultivariateNormal(Distribution):
@@ -47,7 +47,7 @@ class MultivariateNormal(Distribution):
     ) -> None:
         given = {
             "covariance_matrix": (covariance_matrix, cholesky),
-            "precision_matrix": (precision_matrix, by_precision),
+            "precision_matrix": (precision_matrix, factor_of_inverse),
             "scale_tril": (scale_tril, lambda factor: factor),
         }
         chosen = [(k, v, f) for k, (v, f) in given.items() if v is not None]
@@ -88,7 +88,7 @@ class MultivariateNormal(Distribution):
     def log_prob(self, value: Operand) -> Variable:
         """Return -(z^2 + n ln(2 pi)) / 2 - ln |L| for L z = x - loc."""
         away = value_like(value, self.loc) - self.loc
-        z = solved(self.scale_tril, away)
+        z = squeeze(solve_triangular(self.scale_tril, unsqueeze(away, -1)), -1)
         return -0.5 * (reduce_sum(m.square(z), -1) + self._size()) - self._log_det()
 
     def entropy(self) -> Variable:

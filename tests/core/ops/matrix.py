@@ -75,7 +75,46 @@ CASES = (
         ),
     ]
 )
+
+
+def _positive(x):
+    """Positive definite matrices, of any of the same size."""
+    return x @ x.swapaxes(-1, -2) + 3.0 * np.eye(x.shape[-1], dtype=x.dtype)
+
+
+def _cholesky(x):
+    return ops.cholesky(x @ ops.swap_axes(x, -1, -2) + 3.0 * ops.eye(x.dims[-1], dtype=x.dtype))
+
+
+def _triangular(a, upper):
+    """A triangular matrix with a diagonal of more than its other elements."""
+    part = np.triu if upper else np.tril
+    return part(np.tanh(a)) + 3.0 * np.eye(a.shape[-1], dtype=a.dtype)
+
+
+def _solve(a, b, upper):
+    a = ops.tanh(a) + 3.0 * ops.eye(a.dims[-1], dtype=a.dtype)
+    return ops.solve_triangular(a, b, upper=upper)
+
+
 CASES += [
+    case(
+        "cholesky",
+        _cholesky,
+        lambda x: np.linalg.cholesky(_positive(x)),
+        [normal(2, 3, 3)],
+    ),
+    *(
+        case(
+            "solve_triangular",
+            _solve,
+            lambda a, b, upper: np.linalg.solve(_triangular(a, upper), b),
+            [normal(3, 3), normal(2, 3, 2)],
+            upper=upper,
+            batch=(1,),
+        )
+        for upper in (False, True)
+    ),
     case("cross", ops.cross, np.cross, [normal(2, 3), normal(2, 3)], batch=(0, 1)),
     case(
         "cross",

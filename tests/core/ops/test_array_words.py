@@ -270,6 +270,14 @@ PRODUCTS = {
     "addmv": "torch.addmv(v, a, w)",
     "baddbmm": ("torch.baddbmm(*(torch.stack([q, q]) for q in (x, a, b)))", "square"),
     "addr": ("torch.addr(x, w, v)", "square"),
+    "triangular_solve": (
+        "torch.linalg.solve_triangular(a, b, upper=True)",
+        {"a": np.eye(4) + np.arange(16.0).reshape(4, 4) / 9, "b": np.arange(8.0).reshape(4, 2)},
+    ),
+    "cholesky_solve": (
+        "torch.cholesky_solve(b, torch.tril(a))",
+        {"a": np.eye(4) + np.arange(16.0).reshape(4, 4) / 9, "b": np.arange(8.0).reshape(4, 2)},
+    ),
     "chain_matmul": "torch.linalg.multi_dot([a, a, b])",
     "mv": "torch.mv(a, v)",
     "vecmat": "v @ a",
