@@ -61,8 +61,12 @@ class PaddedSegments(Segments):
         back = gather(self.ends, self.owner) - self.numbers - 1
         return tokens, m.where(self._filled, back, self.position)
 
-    def pack(self, padded: Variable) -> Variable:
-        """Return the rows of a padded [B, C, ...], with zeros where there is no token."""
+    def pack(self, padded: Operand, whole: bool = True) -> Variable:
+        """Return the rows of a padded [B, C, ...], with zeros where there is no token.
+
+        It is whole: C is given.
+        """
+        padded = constant(padded)
         return self.only_tokens(self.ungrouped(padded))
 
     def sum(self, values: Variable) -> Variable:
