@@ -36,7 +36,7 @@ _OF_MODULES = {
         "pd_core.optimizers.loss_scaling": "LossScaler",
     },
     "tests/core/optimizers/test_states.py": {
-        "pd_core.optimizers.base": "Optimizer",
+        "pd_core.optimizers.base": "MomentsOptimizer Optimizer",
     },
     "tests/states/subjects.py": {
         "pd_core.run.values": "Values",  # what a Session owns, which is in a row
