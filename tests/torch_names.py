@@ -218,6 +218,7 @@ NO = {
     **{f"adaptive_max_pool{n}d_with_indices": _INDICES for n in (1, 2, 3)},
     **dict.fromkeys(("grouped_mm", "scaled_grouped_mm", "scaled_mm"), _QUANTIZED),
     "Rprop": "for full batches only; `pd.LBFGSOptimizer` is better there",
+    "SWALR": "it depends on the rate before; set `optimizer.learning_rate` before a step",
 }
 
 
