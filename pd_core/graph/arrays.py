@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from .errors import DTypeError
 
 _RANKS = {"b": 0, "i": 1, "u": 1}
+_TENSORS = {f"torch.float{bits}" for bits in (16, 32, 64)}  # that NumPy has, too
 
 
 _UNKNOWN_SIZE = (
@@ -27,15 +28,16 @@ def native(dtype: DTypeLike) -> np.dtype:
 def host_array(value: Any) -> np.ndarray:
     """Return a value as an array: what NumPy makes of it, and any of PyTorch's dense tensors.
 
-    Those may require gradients and be on another device; bfloat16 becomes float32. Bytes in another
-    order, as some files have them, are swapped; DTypeError if elements are masked.
+    Those may require gradients, be on another device, and be views that change signs; bfloat16 and
+    floats of 8 bits become float32. Bytes in another order, as some files have them, are swapped;
+    DTypeError if elements are masked.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise _dtype_error(None, value, _MASKED)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        value = value.detach().cpu()
-        if value.dtype == torch.bfloat16:
+        value = value.detach().cpu().resolve_conj().resolve_neg()
+        if value.is_floating_point() and str(value.dtype) not in _TENSORS:
             value = value.float()
     array = np.asarray(value)
     return array if array.dtype.isnative else array.astype(native(array.dtype))
@@ -62,7 +64,7 @@ def as_array(value: ArrayLike, dtype: DTypeLike | None = None, label: str = "") 
     if dtype is None:
         dtype = np.float32 if array.dtype == np.float64 else array.dtype
     dtype = native(dtype)
-    if not _represents(array, dtype):
+    if not represents(array, dtype):
         raise _dtype_error(label, value, f"{array.dtype} values where {dtype} is needed")
     return np.array(array, dtype, order="C")
 
@@ -97,8 +99,8 @@ def _dtype_error(
     return DTypeError(text if hint is None else f"{text}\n  hint: {hint}")
 
 
-def _represents(array: np.ndarray, dtype: np.dtype) -> bool:
-    """Return whether this dtype holds the values of an array exactly; floats may be rounded."""
+def represents(array: np.ndarray, dtype: np.dtype) -> bool:
+    """Return whether a dtype holds the values of an array exactly; floats may be rounded."""
     if is_float(dtype) or np.can_cast(array.dtype, dtype):
         return True
     with np.errstate(invalid="ignore"):  # NaN is no integer

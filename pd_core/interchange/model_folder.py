@@ -15,11 +15,12 @@ from numpy.typing import DTypeLike
 
 from ..graph.errors import DamagedFile
 from ..graph.misfits import near
-from ..storage.small_floats import dtype_named, is_float
+from ..storage.small_floats import dtype_named, is_float, rounded
 from ..storage.tensors import TensorFile
 
 CONFIG, SINGLE = "config.json", "model.safetensors"
 INDEX = f"{SINGLE}.index.json"
+_LONGEST = 255  # bytes of a name that file systems take
 _LARGEST = 100_000_000  # bytes of a JSON file, the limit of the header of safetensors too
 
 
@@ -28,7 +29,8 @@ class ModelFolder(Mapping[str, np.ndarray]):
 
     It is what `load_dict` and `from_pytorch` take. `config` is the dict in `config.json`, `files`
     the names of the files by tensor, `metadata` what the first file says of itself. The headers of
-    all files are checked at once.
+    all files are checked at once. A tensor with a value that `dtype` does not hold is a DTypeError
+    when it is read.
 
     Args:
         path: a folder, or one `.safetensors` file.
@@ -129,7 +131,7 @@ class ModelFolder(Mapping[str, np.ndarray]):
         array = self._file(name)[name]
         if self._dtype is None or not is_float(array.dtype):
             return array
-        return array.astype(self._dtype, copy=False)
+        return rounded(f"{self.path}: {name!r}", array, self._dtype)
 
     def __contains__(self, name: object) -> bool:
         return name in self._tensors
@@ -151,12 +153,15 @@ def _is_plain(file):
     return (
         file.endswith(".safetensors")
         and not file.startswith(".")
+        and len(file.encode("utf-8", "surrogatepass")) <= _LONGEST
         and not any(letter in "/\\:\0" for letter in file)
     )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     """Return the dict in a JSON file; DamagedFile if there is none."""
+    if not path.is_file():
+        raise DamagedFile(f"{path} is no file")
     if path.stat().st_size > _LARGEST:
         raise DamagedFile(f"{path} has more than {_LARGEST:,} bytes, no plain JSON file")
     try:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..graph.errors import DTypeError
 from ..storage.folders import atomic_folder
-from ..storage.small_floats import dtype_named, is_float
+from ..storage.small_floats import dtype_named, is_float, rounded
 from ..storage.tensors import tensor_bytes
 from .model_folder import CONFIG, INDEX, SINGLE
 
@@ -52,7 +52,7 @@ def write_model_folder(
         The names of the files, in the order of the tensors.
 
     Raises:
-        DTypeError: a value holds no numbers.
+        DTypeError: a value holds no numbers, or one that `dtype` does not hold.
         NotADirectoryError: there is a file of that name.
         TypeError: config is no JSON, or there is no such dtype.
         ValueError: there are no tensors, or max_shard_size is no size.
@@ -74,7 +74,7 @@ def write_model_folder(
     with atomic_folder(path) as folder:
         _keep_others(Path(path), folder, text is not None)
         for file, names in zip(files, shards, strict=True):
-            arrays = {name: _stored(tensors[name], stored) for name in names}
+            arrays = {name: _stored(name, tensors[name], stored) for name in names}
             (folder / file).write_bytes(tensor_bytes(arrays, _METADATA))
         if count > 1:
             places = {n: file for file, names in zip(files, shards, strict=True) for n in names}
@@ -108,9 +108,11 @@ def _json_text(content):
         raise TypeError(f"write_model_folder: config is no JSON: {error}") from None
 
 
-def _stored(value, dtype):
+def _stored(name, value, dtype):
     array = np.asarray(value)
-    return array if dtype is None or not is_float(array.dtype) else array.astype(dtype)
+    if dtype is None or not is_float(array.dtype):
+        return array
+    return rounded(f"write_model_folder: {name!r}", array, dtype)
 
 
 def _size(name, value, dtype):

@@ -25,9 +25,10 @@ from ..graph.whole import Whole, on_failure, whole
 from ..ops.mode import in_mode
 from ..run.session import default_session
 from .hooks import Called, Hook, HookHandle, P, PreHook, R
+from .loading import check_shape
 from .parameter import Owned, Parameter, dtype_for, initial, parameter
 from .renaming import NameMap, Transposed, Transposes, renamed
-from .structure import Structure, check_shape
+from .structure import Structure
 from .summary import summary
 
 Computed = Callable[[tuple[int, ...], Parameter], Variable]  # (shape, spec) -> parameter
@@ -321,8 +322,9 @@ class Layer(Structure):
         A value for what is not built yet is kept and becomes its initial value. Names that are
         missing, or that nothing has, are a GraphError that lists them, here or, for what is not
         built yet, in the call that builds it. With strict=False what fits is loaded, and they are
-        returned, as (missing, unexpected); see `unused_values`, too. ShapeError for another shape.
-        After an error nothing is changed.
+        returned, as (missing, unexpected); see `unused_values`, too. Another shape is a ShapeError,
+        another dtype, such as floats for integers, a DTypeError, and different values of a shared
+        parameter a GraphError; one error has all that is wrong, and nothing is changed after it.
 
         `mapping` is for values under other names: {name in the values: name here}, a list of
         (pattern, replacement) pairs of regular expressions, which are substituted one after the

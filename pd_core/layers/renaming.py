@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from ..graph.arrays import host_array
 from ..graph.errors import GraphError
 from ..graph.misfits import near
 
@@ -122,7 +122,7 @@ class Transposes:
         """Return a value with its axes in the order of the first pattern that its name has."""
         for pattern, axes in self.orders:
             if pattern.search(name):
-                return self._transposed(name, np.asarray(value), axes)
+                return self._transposed(name, host_array(value), axes)
         return value
 
     def _transposed(self, name, array, axes):

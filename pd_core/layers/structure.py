@@ -3,14 +3,14 @@
 import copy
 import gc
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..graph.errors import DTypeError, GraphError, NameConflict, ShapeError
+from ..graph.errors import GraphError, NameConflict
 from ..graph.initializers import Value
 from ..graph.misfits import Misfits
 from ..graph.names import (
@@ -25,8 +25,8 @@ from ..graph.names import (
 from ..graph.variable import Variable
 from ..graph.whole import on_failure
 from ..run.session import default_session
-from ..storage.small_floats import widened
 from .held import Part, held, is_stored, may_hold
+from .loading import Loading, check_shape
 from .parameter import free_name
 from .pickling import restored, root_of, stored
 
@@ -45,6 +45,7 @@ def _callers():
 
 # attributes that are not pickled
 _OF_ITS_PLACE = ("_parent", "_names", "_numbered", "_prefix", "_repeats")
+_HINT = "  hint: strict=False loads what fits, and returns the names"
 _PLACE = "(place)"  # what is pickled instead: the outermost layer, its name, the layers below
 
 
@@ -352,36 +353,41 @@ class Structure(Part):
 
         `origins` are the names that values have where they come from, which errors name.
         """
-        origin = (origins or {}).get
+        loading = Loading(who)
         built: dict[Variable, np.ndarray] = {}
-        later: list[tuple[Structure, str, np.ndarray]] = []
+        later: dict[tuple[Structure, str], np.ndarray] = {}
+        first: dict[Any, str] = {}  # the name of what has a value
         unexpected: list[str] = []
-        wrong: list[str] = []
+        known: set[Variable] = set()
         for key, value in values.items():
-            layer, name = self._owner(key)
-            v, array = layer._parts()[1].get(name), as_numbers(who, origin(key, key), value)
-            if v is not None:
-                text = shape_text(v.name, array, v.dims, origin(key, key))
-                wrong += [text] if text else []
-                built[v] = array
+            (layer, name), origin = self._owner(key), (origins or {}).get(key, key)
+            v = layer._parts()[1].get(name)
+            known |= set() if v is None else {v}
+            place: Any = (layer, name) if v is None else v
+            found: dict[Any, np.ndarray] = later if v is None else built
+            array = loading.numbers(origin, value)
+            if v is None and layer._is_whole():
+                unexpected.append(origin)
+            if array is None:
                 continue
-            later.append((layer, name, array))
-            if layer._is_whole():
-                unexpected.append(origin(key, key))
-        if wrong:
-            rest = [f"  {text}" for text in wrong[1:]]
-            raise ShapeError("\n".join([f"{who}: {wrong[0]}", *rest]))
-        missing = [name for name, v, _ in self._named_variables() if v not in built]
-        misfits = Misfits(missing, unexpected)
-        if strict and any(misfits):
-            raise GraphError(self._misfit_text(misfits, who))
+            if v is not None:
+                loading.check(v, array, origin)
+            if place in found:
+                loading.check_twin(origin, array, first[place], found[place])
+            found.setdefault(place, array)
+            first.setdefault(place, origin)
+        misfits = Misfits(
+            [name for name, v, _ in self._named_variables() if v not in known], unexpected
+        )
+        names = [name for name, _, _ in self._named_variables()]
+        loading.raise_error(misfits if strict else Misfits([], []), names, _HINT)
         default_session().load_values(built)
         for _, layer in self._walk():
             if strict:
                 layer._loaded.clear()  # what was loaded before and waits
             layer._is_strict = strict and not layer._is_whole()
             layer._lacking.clear()
-        for layer, name, array in later:
+        for (layer, name), array in later.items():
             layer._loaded[name] = array
         return misfits
 
@@ -395,8 +401,7 @@ class Structure(Part):
 
     def _misfit_text(self, misfits, who):
         known = [name for name, _, _ in self._named_variables()]
-        hint = "  hint: strict=False loads what fits, and returns the names"
-        return f"{misfits.text(who, known)}\n{hint}"
+        return f"{misfits.text(who, known)}\n{_HINT}"
 
     def _check_filled(self):
         """Check at the end of a first call that what was loaded before is what was built.
@@ -470,6 +475,22 @@ def layers_below(layer: Structure) -> dict[str, Any]:
     return layer._parts()[0]
 
 
+def variables_of(layer: Structure) -> dict[str, Variable]:
+    """Return {name: variable} of a layer itself, those in lists and dicts too."""
+    return layer._parts()[1]
+
+
+def variables_at_all_places(
+    layer: Structure, path: str = "", above: tuple[Structure, ...] = ()
+) -> Iterator[tuple[str, Variable]]:
+    """Yield (dotted name, variable) of all places of each, those of shared layers too."""
+    layers, variables = layer._parts()
+    yield from [(path + name, v) for name, v in variables.items()]
+    for name, child in layers.items():
+        if child is not layer and child not in above:
+            yield from variables_at_all_places(child, f"{path}{name}.", (*above, layer))
+
+
 def may_have(layer: Structure, name: str) -> bool:
     """Return whether a variable of a dotted name is there, or may be built yet."""
     owner, rest = layer._owner(name)
@@ -492,31 +513,6 @@ def load(
 
 def _snake_case(name):
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def check_shape(name: str, value: np.ndarray, shape: Iterable[Any]) -> None:
-    """Check that a loaded value has the shape of its variable."""
-    text = shape_text(name, value, shape)
-    if text:
-        raise ShapeError(text)
-
-
-def shape_text(name: str, value: np.ndarray, shape: Iterable[Any], origin: str = "") -> str:
-    """Return what an error says of a value of another shape than its variable, or nothing."""
-    wanted = tuple(shape)
-    if value.shape == wanted:
-        return ""
-    text = f"{name}: a value of {list(value.shape)} is loaded, it is {list(wanted)}"
-    text += ", as its transpose" if value.T.shape == wanted else ""
-    return text + (f" ({origin!r} of the values)" if origin else "")
-
-
-def as_numbers(who: str, key: str, value: ArrayLike) -> np.ndarray:
-    """Return a copy of a value as an array of numbers, bfloat16 and the like as float32."""
-    array = widened(np.array(value))
-    if array.dtype.kind not in "fiub":
-        raise DTypeError(f"{who}: the value of {key} is {array.dtype}, not numbers")
-    return array
 
 
 def _copied_structure(layer, new, memo):

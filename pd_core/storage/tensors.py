@@ -67,6 +67,8 @@ class TensorFile(Mapping[str, np.ndarray]):
 
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = os.fspath(path)
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise DamagedFile(self._text("it is no file"))  # a pipe would be waited for
         try:
             with safe_open(self.path, framework="numpy") as checked:  # all of the header
                 self.metadata: dict[str, str] = dict(checked.metadata() or {})

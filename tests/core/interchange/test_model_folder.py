@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import struct
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 import pd_core as pd
 from pd_core.interchange import ModelFolder, write_model_folder
 
-INDEX = "model.safetensors.index.json"
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 TENSORS = {
     "h.0.weight": np.arange(12, dtype=np.float32).reshape(3, 4),
     "h.0.bias": np.arange(4, dtype=np.float64),
@@ -179,6 +180,36 @@ def test_a_file_in_the_place_of_the_folder(tmp_path):
     assert (tmp_path / "m").read_text() == "mine"
 
 
+NARROW = {  # {dtype: (what it holds, the largest in size that it does not hold)}
+    "float16": ([65504.0, -np.inf, np.nan, 1e-9], [7e4, -8e4, np.inf], -8e4),
+    "bfloat16": ([3e38, np.inf], [-1e39, 1e38], -1e39),
+    "float8_e4m3fn": ([448.0, np.nan, 0.0], [500.0, 448.0], 500.0),
+    "float8_e4m3fnuz": ([240.0, -1.0], [1.0, np.inf], np.inf),
+    "float8_e5m2": ([57344.0, np.inf], [1e5], 1e5),
+    "float8_e5m2fnuz": ([57344.0, np.nan], [-1e5], -1e5),
+    "float8_e8m0fnu": ([2.0, 0.25], [2.0, 0.0, -4.0], -4.0),
+}
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_numbers_that_a_dtype_does_not_hold(dtype, tmp_path):
+    held, others, largest = NARROW[dtype]
+    write_model_folder(tmp_path / "narrow", {"a": np.array(held)}, dtype=dtype)
+    read = ModelFolder(tmp_path / "narrow", dtype="float64")["a"]
+    want = np.array(held)
+    np.testing.assert_allclose(read, want, rtol=0.1, atol=1e-7)
+    assert ModelFolder(tmp_path / "narrow").dtype("a").name == dtype
+    message = re.escape(f"'a' has {largest:g}, which {dtype} does not hold")
+    with pytest.raises(pd.DTypeError, match=message):
+        write_model_folder(tmp_path / "m", {"a": np.array(others)}, dtype=dtype)
+    assert not (tmp_path / "m").exists()
+    write_model_folder(tmp_path / "m", {"a": np.array(others), "b": np.ones(1)})
+    folder = ModelFolder(tmp_path / "m", dtype=dtype)
+    with pytest.raises(pd.DTypeError, match=message):
+        folder["a"]
+    assert folder["b"] == 1
+
+
 def test_the_dtype_of_reading():
     with pytest.raises(TypeError, match="dtype is one of floats, not int32"):
         ModelFolder(".", dtype="int32")
@@ -194,6 +225,7 @@ OUTSIDE += [
     "C:x.safetensors",
     "pytorch_model.bin",
     "x\0.safetensors",
+    "x" * 300 + ".safetensors",
 ]
 
 
@@ -246,7 +278,21 @@ DAMAGES = {
         "has both model.safetensors and",
     ),
     "config": (lambda p: (p / "config.json").write_text("{]"), "config.json cannot be read"),
+    "a folder": (lambda p: in_its_place(p / "config.json", os.mkdir), "config.json is no file"),
 }
+
+
+def in_its_place(path, function):
+    path.unlink()
+    function(path)
+
+
+if hasattr(os, "mkfifo"):  # whoever opens one waits for somebody who writes
+    DAMAGES |= {
+        "a pipe": (lambda p: in_its_place(p / INDEX, os.mkfifo), "index.json is no file"),
+        "shard pipe": (lambda p: in_its_place(p / SHARD, os.mkfifo), f"lacks {SHARD}, 1 of the 3"),
+        "only pipe": (lambda p: p.joinpath(INDEX).unlink() or os.mkfifo(p / SINGLE), "is no file"),
+    }
 
 
 @pytest.mark.parametrize("kind", DAMAGES)

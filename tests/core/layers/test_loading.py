@@ -91,6 +91,9 @@ def test_names_of_other_frameworks_get_a_hint():
         ({"hidden.W": np.ones((4, 3))}, pd.ShapeError, r"a value of \[4, 3\] is loaded"),
         ({"hidden.W": "text"}, TypeError, "the value of hidden.W is <U4, not numbers"),
         ({"hidden.W": None}, TypeError, "the value of hidden.W is object, not numbers"),
+        ({"hidden.W": [[1], [2, 3]]}, pd.DTypeError, "'hidden.W' cannot be read as an array"),
+        ({"hidden.B": np.ma.array(np.ones(4), mask=[1, 0, 0, 0])}, TypeError, "masked elements"),
+        ({"hidden.B": [1e300, 0, 0, -1e301]}, TypeError, r"a value of -1e\+301 is loaded, it is f"),
     ],
 )
 def test_what_is_no_value(given, kind, message):
@@ -126,3 +129,36 @@ def test_a_head_that_is_added_later_is_its_own():
     net(X)
     net.blocks.append(pd.nn.FC(7))
     assert net(X).shape == (2, 7)
+
+
+def test_elements_that_a_buffer_does_not_take():
+    layer = pd.nn.Layer()
+    layer.steps = pd.Variable(data=np.array([1, 2]))
+    layer.mask = pd.Variable(data=np.array([True, False]))
+    given = {"steps": np.array([3, 4], np.int32), "mask": np.array([False, True])}
+    layer.load_dict(given)
+    for name, value in {"steps": [2.0, 1.0], "mask": [3, 0]}.items():
+        with pytest.raises(pd.DTypeError, match=f"is loaded, it is .*{name}' of the values"):
+            layer.load_dict({**given, name: np.array(value)})
+    huge = np.array([2**63 + 5, 1], np.uint64)
+    with pytest.raises(pd.DTypeError) as error:
+        layer.load_dict({"steps": huge, "mask": np.array([0.5, 0])})
+    assert str(error.value).count("is loaded") == 2
+    assert layer.steps.val().tolist() == [3, 4] and layer.mask.val().tolist() == [False, True]
+
+
+def test_tensors_of_pytorch():
+    torch = pytest.importorskip("torch")
+    matrix = torch.tensor([[1.0, -2.0, 0.5], [3.0, 0.0, 1.5]])
+    tensors = [
+        torch.nn.Parameter(matrix),
+        *[matrix.to(dtype) for dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.float64)],
+        torch._neg_view(-matrix),
+    ]
+    for tensor in tensors:
+        layer = pd.nn.FC(2, bias=False)
+        layer.load_dict({"weight": tensor}, mapping={"weight": "W"}, transpose="weight")
+        layer.infer_shape((None, 3))
+        assert (layer.W.val() == matrix.numpy().T).all()
+    with pytest.raises(pd.DTypeError, match="'W' cannot be read as an array: "):
+        layer.load_dict({"W": torch.empty(3, 2, device="meta")})
