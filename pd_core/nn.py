@@ -19,7 +19,10 @@ from .layers.losses import (
     L1, MSE, NLL, CrossEntropy, Dice, Focal, GaussianNLL, Huber, KLDiv, PoissonNLL,
     SigmoidCrossEntropy, SoftmaxCrossEntropy, Triplet,
 )
-from .layers.norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm2d, LayerNorm, RMSNorm
+from .layers.norm import (
+    BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d,
+    InstanceNorm3d, LayerNorm, RMSNorm,
+)
 from .layers.pool import (
     AdaptiveAvgPool2d, AdaptiveMaxPool2d, AvgPool1d, AvgPool2d, AvgPool3d, GlobalAvgPool2d,
     GlobalMaxPool2d, MaxPool1d, MaxPool2d, MaxPool3d,
@@ -35,13 +38,14 @@ from .training.module import Module
 __all__ = [
     "ELU", "FC", "GELU", "GLU", "GRU", "L1", "LSTM", "MSE", "NLL", "RNN", "SELU",
     "AdaptiveAvgPool2d", "AdaptiveMaxPool2d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BatchNorm1d",
-    "BatchNorm2d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
-    "ConvTranspose3d", "CrossEntropy", "Dice", "Dropout", "Embedding", "Flatten", "Focal", "Fold",
-    "GaussianNLL", "GlobalAvgPool2d", "GlobalMaxPool2d", "GroupNorm", "HardSigmoid", "HardSwish",
-    "HardTanh", "History", "HookHandle", "Huber", "InstanceNorm2d", "KLDiv", "Lambda", "Layer",
-    "LayerDict", "LayerList", "LayerNorm", "LeakyReLU", "LogSoftmax", "MaxPool1d", "MaxPool2d",
-    "MaxPool3d", "Mish", "Module", "MultiHeadAttention", "PReLU", "PoissonNLL", "RMSNorm", "ReLU",
-    "ReLU6", "Sequential", "SiLU", "Sigmoid", "SigmoidCrossEntropy", "Softmax",
-    "SoftmaxCrossEntropy", "Softplus", "Softsign", "SpectralNorm", "StochasticDepth", "Tanh",
-    "TransformerDecoderLayer", "TransformerEncoderLayer", "Triplet", "Unfold", "WeightNorm",
+    "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d",
+    "ConvTranspose2d", "ConvTranspose3d", "CrossEntropy", "Dice", "Dropout", "Embedding", "Flatten",
+    "Focal", "Fold", "GaussianNLL", "GlobalAvgPool2d", "GlobalMaxPool2d", "GroupNorm",
+    "HardSigmoid", "HardSwish", "HardTanh", "History", "HookHandle", "Huber", "InstanceNorm1d",
+    "InstanceNorm2d", "InstanceNorm3d", "KLDiv", "Lambda", "Layer", "LayerDict", "LayerList",
+    "LayerNorm", "LeakyReLU", "LogSoftmax", "MaxPool1d", "MaxPool2d", "MaxPool3d", "Mish", "Module",
+    "MultiHeadAttention", "PReLU", "PoissonNLL", "RMSNorm", "ReLU", "ReLU6", "Sequential", "SiLU",
+    "Sigmoid", "SigmoidCrossEntropy", "Softmax", "SoftmaxCrossEntropy", "Softplus", "Softsign",
+    "SpectralNorm", "StochasticDepth", "Tanh", "TransformerDecoderLayer", "TransformerEncoderLayer",
+    "Triplet", "Unfold", "WeightNorm",
 ]

@@ -130,8 +130,6 @@ HOW = {
     "HingeEmbeddingLoss": _line("hinge_embedding_loss"),
     **dict.fromkeys(("LPPool1d", "LPPool2d", "LPPool3d"), _LP),
     **dict.fromkeys(("lp_pool1d", "lp_pool2d", "lp_pool3d"), _LP),
-    "LazyBatchNorm3d": "`pd.batch_norm`",
-    **dict.fromkeys(("LazyInstanceNorm1d", "LazyInstanceNorm3d"), "`pd.instance_norm`"),
     **dict.fromkeys(("LinearCrossEntropyLoss", "linear_cross_entropy"), _LINEAR_COST),
     "LogSigmoid": _line("logsigmoid"),
     "AlphaDropout": _line("alpha_dropout"),

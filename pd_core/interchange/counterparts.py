@@ -13,7 +13,17 @@ from ..layers.attention import MultiHeadAttention
 from ..layers.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..layers.dense import FC, Embedding
 from ..layers.layer import Layer
-from ..layers.norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm2d, LayerNorm, RMSNorm
+from ..layers.norm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    RMSNorm,
+)
 from ..layers.recurrence import DIRECTIONS
 from ..layers.recurrent import GRU, LSTM, RNN
 from ..layers.reparametrization import SpectralNorm, WeightNorm
@@ -302,8 +312,8 @@ _COUNTERPARTS: dict[Any, Callable[[Any], Counterpart]] = {
     _CONVOLUTIONS: _convolution,
     Embedding: _embedding,
     PReLU: _table,
-    (BatchNorm1d, BatchNorm2d): _batch_norm,
-    (LayerNorm, RMSNorm, GroupNorm, InstanceNorm2d): _norm,
+    (BatchNorm1d, BatchNorm2d, BatchNorm3d): _batch_norm,
+    (LayerNorm, RMSNorm, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d): _norm,
     (LSTM, GRU, RNN): _recurrent,
     MultiHeadAttention: _attention,
     TransformerEncoderLayer: _encoder,

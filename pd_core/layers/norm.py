@@ -103,7 +103,17 @@ class BatchNorm2d(_BatchNorm):
     buffers: mean and variance [C].
     """
 
-    _ranks, _inputs = (4,), "images [N, C, H, W]"
+    _ranks, _inputs = (4,), INPUTS[2]
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of volumes [N, C, D, H, W] (Ioffe & Szegedy 2015).
+
+    A training step keeps `momentum` of the moving statistics. Parameters: scale and bias [C];
+    buffers: mean and variance [C].
+    """
+
+    _ranks, _inputs = (5,), INPUTS[3]
 
 
 class LayerNorm(_Norm):
@@ -195,11 +205,10 @@ class GroupNorm(_Norm):
         return arguments(self.groups, super().extra())
 
 
-class InstanceNorm2d(_Norm):
-    """Normalisation of each channel of each image of [N, C, H, W] (Ulyanov et al. 2016).
+class _InstanceNorm(_Norm):
+    """Base of instance normalisation for inputs with `_axes` axes after the channels."""
 
-    Parameters with `affine=True`: scale and bias [C].
-    """
+    _axes: int
 
     def __init__(
         self,
@@ -215,10 +224,37 @@ class InstanceNorm2d(_Norm):
     def forward(self, x: Operand) -> Variable:
         """Return (x - mean) / sqrt(var + epsilon) of each channel, scaled and shifted if affine."""
         x = constant(x)
-        if x.rank != 4:
-            raise ShapeError(f"InstanceNorm2d: takes {INPUTS[2]}, not {x!r}")
+        if x.rank != self._axes + 2:
+            raise ShapeError(f"{type(self).__name__}: takes {INPUTS[self._axes]}, not {x!r}")
         return functional.instance_norm(x, self.epsilon, self._scale(), self._bias())
 
     def extra(self) -> str:
         """Return what is not the default."""
         return arguments(epsilon=(self.epsilon, 1e-5), affine=(self.affine, False))
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Normalisation of each channel of each sequence of [N, C, L] (Ulyanov et al. 2016).
+
+    Parameters with `affine=True`: scale and bias [C].
+    """
+
+    _axes = 1
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Normalisation of each channel of each image of [N, C, H, W] (Ulyanov et al. 2016).
+
+    Parameters with `affine=True`: scale and bias [C].
+    """
+
+    _axes = 2
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Normalisation of each channel of each volume of [N, C, D, H, W] (Ulyanov et al. 2016).
+
+    Parameters with `affine=True`: scale and bias [C].
+    """
+
+    _axes = 3

@@ -10,6 +10,7 @@ from .dense import FC
 from .layer import Layer
 from .norm import LayerNorm
 from .parameter import Activation
+from .text import arguments
 
 
 class _TransformerLayer(Layer):
@@ -26,14 +27,17 @@ class _TransformerLayer(Layer):
         causal: bool = False,
         kernel_init: Initial = None,
         bias_init: Initial = None,
+        bias: bool = True,
+        epsilon: float = 1e-5,
         name: str | None = None,
     ) -> None:
         super().__init__(name)
         self.dropout, self.norm_first = dropout, norm_first
+        self.has_bias, self.epsilon = bias, epsilon
         inits = (kernel_init, bias_init)
-        self.self_attention = MultiHeadAttention(width, heads, True, dropout, causal, *inits)
-        self.norm1, self.norm2 = LayerNorm(), LayerNorm()
-        self.hidden, self.output = FC(hidden, act, *inits), FC(width, None, *inits)
+        self.self_attention = MultiHeadAttention(width, heads, bias, dropout, causal, *inits)
+        self.norm1, self.norm2 = (LayerNorm(epsilon=epsilon, bias=bias) for _ in range(2))
+        self.hidden, self.output = FC(hidden, act, *inits, bias), FC(width, None, *inits, bias)
 
     def _before(self, x, norm):
         """Return the input of a branch."""
@@ -56,8 +60,13 @@ class _TransformerLayer(Layer):
         return self._after(x, self.output(y), norm)
 
     def extra(self) -> str:
-        """Return the dropout, and whether norms come first."""
-        return f"dropout={self.dropout}" + (", norm_first=True" if self.norm_first else "")
+        """Return the dropout, and what is not the default."""
+        others = arguments(
+            norm_first=(self.norm_first, False),
+            bias=(self.has_bias, True),
+            epsilon=(self.epsilon, 1e-5),
+        )
+        return f"dropout={self.dropout}" + (f", {others}" if others else "")
 
 
 class TransformerEncoderLayer(_TransformerLayer):
@@ -65,7 +74,8 @@ class TransformerEncoderLayer(_TransformerLayer):
 
     LayerNorm comes after each sum, or with `norm_first` before each branch. `dropout` applies to
     attention weights, hidden units and branches. With `causal` and a cache it is a layer of a
-    language model. Matrices begin as `kernel_init` says, their biases as `bias_init`.
+    language model. Matrices begin as `kernel_init` says, their biases as `bias_init`; with `bias`
+    False neither they nor the norms have any. `epsilon` is that of the norms.
     """
 
     def forward(
@@ -94,12 +104,16 @@ class TransformerDecoderLayer(_TransformerLayer):
         causal: bool = True,
         kernel_init: Initial = None,
         bias_init: Initial = None,
+        bias: bool = True,
+        epsilon: float = 1e-5,
         name: str | None = None,
     ) -> None:
-        inits = (kernel_init, bias_init)
-        super().__init__(width, heads, hidden, dropout, act, norm_first, causal, *inits, name)
-        self.cross_attention = MultiHeadAttention(width, heads, True, dropout, False, *inits)
-        self.norm3 = LayerNorm()
+        inits, norms = (kernel_init, bias_init), (bias, epsilon)
+        super().__init__(
+            width, heads, hidden, dropout, act, norm_first, causal, *inits, *norms, name
+        )
+        self.cross_attention = MultiHeadAttention(width, heads, bias, dropout, False, *inits)
+        self.norm3 = LayerNorm(epsilon=epsilon, bias=bias)
 
     def forward(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 from ..dynamic.guard import guard
 from ..graph.errors import GraphError, NotInitialized
 from ..layers.layer import Layer
-from ..layers.norm import BatchNorm1d, BatchNorm2d
+from ..layers.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from ..ops.mode import in_mode
 from ..run.session import default_session
 from .fit.modes import modes_kept
@@ -18,14 +18,16 @@ def refresh_batch_norm(net: Layer, batches: Iterable[Any]) -> None:
     """Compute the moving statistics of batch normalisation anew, as PyTorch's `update_bn` does.
 
     For parameters that were averaged, for example: inside `average.applied()`. `batches` are arrays
-    that the network takes, or tuples for several inputs. Each BatchNorm1d and BatchNorm2d gets the
-    means, over all batches, of their means and variances, which are computed in training mode. The
-    modes and parameters of the network stay as they are, and after an error the statistics, too.
+    that the network takes, or tuples for several inputs. Each BatchNorm1d, BatchNorm2d and
+    BatchNorm3d gets the means, over all batches, of their means and variances, which are computed
+    in training mode. The modes and parameters of the network stay as they are, and after an error
+    the statistics, too.
     """
     who, session = "refresh_batch_norm", default_session()
-    norms = [n for n in (net, *net.sublayers()) if isinstance(n, BatchNorm1d | BatchNorm2d)]
+    kinds = BatchNorm1d, BatchNorm2d, BatchNorm3d
+    norms = [n for n in (net, *net.sublayers()) if isinstance(n, kinds)]
     if not norms:
-        raise GraphError(f"{who}: there is no BatchNorm1d or BatchNorm2d in {type(net).__name__}")
+        raise GraphError(f"{who}: there is no batch normalisation in {type(net).__name__}")
     if not all(norm.named_buffers() for norm in norms):
         raise NotInitialized(f"{who}: {type(net).__name__} has no statistics before its first call")
     momenta = [norm.momentum for norm in norms]

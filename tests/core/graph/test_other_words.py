@@ -33,8 +33,8 @@ WITHOUT = words("""
     AdaptiveLogSoftmaxWithLoss AlphaDropout Bilinear ChannelShuffle CircularPad1d CircularPad2d
     CircularPad3d CosineSimilarity CrossMapLRN2d Dropout1d Dropout2d Dropout3d EmbeddingBag
     FeatureAlphaDropout FractionalMaxPool2d FractionalMaxPool3d Hardshrink
-    HingeEmbeddingLoss LPPool1d LPPool2d LPPool3d LazyBatchNorm3d LazyInstanceNorm1d
-    LazyInstanceNorm3d LogSigmoid MaxUnpool1d MaxUnpool2d MaxUnpool3d MultiLabelMarginLoss
+    HingeEmbeddingLoss LPPool1d LPPool2d LPPool3d
+    LogSigmoid MaxUnpool1d MaxUnpool2d MaxUnpool3d MultiLabelMarginLoss
     MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss2d PairwiseDistance ParameterDict
     ParameterList RNNBase RNNCell RNNCellBase RReLU SoftMarginLoss Softmin Softshrink Threshold
     Transformer TripletMarginWithDistanceLoss LinearCrossEntropyLoss

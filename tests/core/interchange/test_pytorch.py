@@ -42,9 +42,12 @@ def attention(bias):
 
 
 def transformer(kind, norm_first, act):
-    options = {"norm_first": norm_first, "dropout": 0.0}
-    ours = getattr(nn, kind)(F, 2, 6, act=act, **options)
-    theirs = getattr(tn, kind)(F, 2, 6, activation=act, batch_first=True, **options)
+    """Norms before branches come without biases here, and with another epsilon."""
+    options = {"norm_first": norm_first, "dropout": 0.0, "bias": not norm_first}
+    epsilon = 0.5 if norm_first else 1e-5
+    ours = getattr(nn, kind)(F, 2, 6, act=act, epsilon=epsilon, **options)
+    options |= {"layer_norm_eps": epsilon, "batch_first": True}
+    theirs = getattr(tn, kind)(F, 2, 6, activation=act, **options)
     return ours, theirs, (2, 3, F)
 
 
@@ -55,11 +58,9 @@ def norm(kind, affine):
         return nn.RMSNorm(epsilon=1e-3, affine=affine), tn.RMSNorm(F, 1e-3, affine), (3, F)
     if kind == "group":
         return nn.GroupNorm(2, affine=affine), tn.GroupNorm(2, F, affine=affine), (3, F, 5)
-    if kind == "instance":
-        ours, theirs = nn.InstanceNorm2d(affine=affine), tn.InstanceNorm2d(F, affine=affine)
-        return ours, theirs, (2, F, 3, 3)
     ours, theirs = getattr(nn, kind)(affine=affine), getattr(tn, kind)(F, affine=affine)
-    return ours, theirs, (3, F, *[2] * (2 * kind.endswith("2d")))
+    axes = 0 if kind == "BatchNorm1d" else int(kind[-2])
+    return ours, theirs, (3, F, *[2] * axes)
 
 
 def wrapped(kind, wrap):
@@ -99,7 +100,13 @@ PARTS = {
     attention: every(bias=BOTH),
     transformer: every(kind=["TransformerEncoderLayer"], norm_first=BOTH, act=["relu", "gelu"]),
     norm: every(
-        kind=["layer", "rms", "group", "instance", "BatchNorm1d", "BatchNorm2d"], affine=BOTH
+        kind=[
+            "layer",
+            "rms",
+            "group",
+            *[f"{k}Norm{n}d" for k in ("Instance", "Batch") for n in (1, 2, 3)],
+        ],
+        affine=BOTH,
     ),
     wrapped: every(
         kind=["linear", "conv", "transposed", "lstm", "gru"], wrap=["weight", "spectral"]

@@ -25,7 +25,9 @@ INPUTS = {
     "TransformerDecoderLayer": [(2, 3, 6), (2, 5, 6)],
     **{key: [(2, 3, 4)] for key in ("RNN", "LSTM", "GRU")},
     **{key: [(2, 3, 6)] for key in ("MultiHeadAttention", "TransformerEncoderLayer")},
+    "InstanceNorm1d": [(2, 4, 3)],
     **{key: [(2, 4, 3, 3)] for key in ("BatchNorm2d", "GroupNorm", "InstanceNorm2d")},
+    **{key: [(2, 4, 3, 3, 3)] for key in ("BatchNorm3d", "InstanceNorm3d")},
     **{key: [(2, 4)] for key in ("LayerNorm", "RMSNorm", "PReLU")},
 }
 KEYS = {"kernel_init": "W", "recurrent_init": "R", "scale_init": "scale", "bias_init": "bias|B"}
@@ -39,7 +41,7 @@ TAKEN = [
 
 def built(name, **options):
     """A layer of these options, called once, and its parameters by name."""
-    if name == "InstanceNorm2d":
+    if name.startswith("InstanceNorm"):
         options["affine"] = True
     layer = layers()[name](**ARGUMENTS.get(name, ({}, {}))[0], **options)
     layer(*[np.ones(x, np.float32) if isinstance(x, tuple) else x for x in INPUTS[name]])

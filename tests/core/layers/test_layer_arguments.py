@@ -166,6 +166,16 @@ def test_parameters_of_normalisation():
         ),
         (
             pd.ShapeError,
+            r"InstanceNorm1d: takes sequences \[N, C, L\]",
+            lambda: nn.InstanceNorm1d()(ones(2, 3)),
+        ),
+        (
+            pd.ShapeError,
+            r"BatchNorm3d: takes volumes \[N, C, D, H, W\]",
+            lambda: nn.BatchNorm3d()(ones(*IMAGES)),
+        ),
+        (
+            pd.ShapeError,
             "group_norm: 4 channels do not split into 3 groups",
             lambda: nn.GroupNorm(3)(ones(*IMAGES)),
         ),

@@ -64,7 +64,11 @@ def test_the_size_of_the_input_is_no_argument(layer, names):
 
 
 @pytest.mark.parametrize(
-    "norm", [nn.BatchNorm1d, nn.BatchNorm2d, nn.InstanceNorm2d, nn.LayerNorm, nn.RMSNorm, nn.PReLU]
+    "norm",
+    [
+        *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.RMSNorm, nn.PReLU),
+        *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
+    ],
 )
 def test_the_number_of_channels_is_no_argument(norm):
     with pytest.raises(TypeError, match=r"takes names, 1 given; .* the first call sees"):

@@ -163,6 +163,7 @@ ROWS = {
     "batch_norm2d, not affine": lambda: Row(
         nn.BatchNorm2d(affine=False), tn.BatchNorm2d(4, affine=False), images(3, 5), {}
     ),
+    "batch_norm3d": lambda: Row(nn.BatchNorm3d(), tn.BatchNorm3d(4), images(3, 2, 2), NORM),
     "layer_norm": lambda: Row(nn.LayerNorm(), tn.LayerNorm(5), (2, 3, 5), NORM),
     "layer_norm, 2 axes": lambda: Row(
         nn.LayerNorm(axis=-2, epsilon=0.1), tn.LayerNorm((3, 5), 0.1), (2, 3, 5), NORM
@@ -185,6 +186,12 @@ ROWS = {
     ),
     "instance_norm2d, affine": lambda: Row(
         nn.InstanceNorm2d(affine=True), tn.InstanceNorm2d(4, affine=True), images(3, 5), NORM
+    ),
+    "instance_norm1d": lambda: Row(
+        nn.InstanceNorm1d(affine=True), tn.InstanceNorm1d(4, affine=True), images(5), NORM
+    ),
+    "instance_norm3d": lambda: Row(
+        nn.InstanceNorm3d(affine=True), tn.InstanceNorm3d(4, affine=True), images(2, 3, 2), NORM
     ),
     "relu": lambda: Row(nn.ReLU(), tn.ReLU(), (3, 4), {}),
     "leaky_relu": lambda: Row(nn.LeakyReLU(0.2), tn.LeakyReLU(0.2), (3, 4), {}),
@@ -247,11 +254,11 @@ def test_same_as_pytorch(row, training, rng):
         assert np.allclose(a, b, rtol=row.tolerance, atol=row.tolerance * max(1, abs(b).max()))
 
 
-@pytest.mark.parametrize("shape", [(6, 4), (3, 4, 2), (2, 4, 3, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(6, 4), (3, 4, 2), (2, 4, 3, 2), (2, 4, 2, 3, 2)], ids=str)
 def test_moving_statistics_are_those_of_pytorch(shape, rng):
     """PyTorch stores the unbiased variance, ours is that of the batch (Ioffe & Szegedy 2015)."""
-    ours = (nn.BatchNorm2d if len(shape) == 4 else nn.BatchNorm1d)(momentum=0.7)
-    theirs = (tn.BatchNorm2d if len(shape) == 4 else tn.BatchNorm1d)(4, momentum=0.3)
+    kind = f"BatchNorm{max(len(shape) - 2, 1)}d"
+    ours, theirs = getattr(nn, kind)(momentum=0.7), getattr(tn, kind)(4, momentum=0.3)
     x = pd.Variable([None, *shape[1:]])
     y = ours(x)
     step = pd.SGDOptimizer(0.0).minimize(pd.reduce_mean(pd.square(y)))

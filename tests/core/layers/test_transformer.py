@@ -9,7 +9,8 @@ from .test_attention import attention_weights, parameters_of, slopes_of
 
 B, T, S, WIDTH, HEADS, HIDDEN = 2, 4, 3, 6, 2, 5
 VARIANTS = pytest.mark.parametrize(
-    ("act", "norm_first"), [("relu", False), ("gelu", False), ("relu", True)]
+    ("act", "norm_first", "epsilon"),
+    [("relu", False, 1e-5), ("gelu", False, 0.3), ("relu", True, 1e-5)],
 )
 
 
@@ -57,12 +58,14 @@ def compared(ours, theirs, names, arrays, call, rng):
 
 
 @VARIANTS
-def test_encoder_layer_is_that_of_pytorch(act, norm_first, rng):
+def test_encoder_layer_is_that_of_pytorch(act, norm_first, epsilon, rng):
     torch = pytest.importorskip("torch")
     theirs = torch.nn.TransformerEncoderLayer(
-        WIDTH, HEADS, HIDDEN, 0.0, act, batch_first=True, norm_first=norm_first
+        WIDTH, HEADS, HIDDEN, 0.0, act, epsilon, batch_first=True, norm_first=norm_first
     )
-    ours = pd.nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, 0.0, act, norm_first)
+    ours = pd.nn.TransformerEncoderLayer(
+        WIDTH, HEADS, HIDDEN, 0.0, act, norm_first, epsilon=epsilon
+    )
     visible = np.array([[1, 1, 1, 0], [1, 1, 1, 1]], bool)
 
     def call(layer, x):
@@ -75,12 +78,14 @@ def test_encoder_layer_is_that_of_pytorch(act, norm_first, rng):
 
 
 @VARIANTS
-def test_decoder_layer_is_that_of_pytorch(act, norm_first, rng):
+def test_decoder_layer_is_that_of_pytorch(act, norm_first, epsilon, rng):
     torch = pytest.importorskip("torch")
     theirs = torch.nn.TransformerDecoderLayer(
-        WIDTH, HEADS, HIDDEN, 0.0, act, batch_first=True, norm_first=norm_first
+        WIDTH, HEADS, HIDDEN, 0.0, act, epsilon, batch_first=True, norm_first=norm_first
     )
-    ours = pd.nn.TransformerDecoderLayer(WIDTH, HEADS, HIDDEN, 0.0, act, norm_first)
+    ours = pd.nn.TransformerDecoderLayer(
+        WIDTH, HEADS, HIDDEN, 0.0, act, norm_first, epsilon=epsilon
+    )
     visible = np.array([[1, 1, 0], [0, 1, 1]], bool)
 
     def call(layer, x, memory):

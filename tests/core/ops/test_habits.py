@@ -172,7 +172,7 @@ def test_scores_are_no_probabilities(at_hand):
             losses(pd.Variable([2, 3]))
 
 
-@pytest.mark.parametrize("norm", [pd.nn.BatchNorm1d, pd.nn.BatchNorm2d])
+@pytest.mark.parametrize("norm", [pd.nn.BatchNorm1d, pd.nn.BatchNorm2d, pd.nn.BatchNorm3d])
 def test_the_momentum_of_pytorch_is_warned_of(norm):
     with pytest.warns(UserWarning, match=r"momentum=0.1 is 0.9 here"):
         norm(momentum=0.1)

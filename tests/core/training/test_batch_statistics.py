@@ -94,7 +94,7 @@ def test_after_an_error_nothing_is_changed():
 
 
 def test_a_network_without_batch_normalisation():
-    with pytest.raises(pd.GraphError, match="there is no BatchNorm1d or BatchNorm2d in FC"):
+    with pytest.raises(pd.GraphError, match="there is no batch normalisation in FC"):
         training.refresh_batch_norm(pd.nn.FC(3), BATCHES)
     with pytest.raises(pd.NotInitialized, match="Net has no statistics before its first call"):
         training.refresh_batch_norm(Net(), BATCHES)
