@@ -71,6 +71,8 @@ _ACTIVATIONS = (
 # 0.10 ms for 2048 rows of 128, in ONNX Runtime 1.31.
 # MatMulActivationFusion is for DirectML.
 _NOT_FOR_CPU = ["SkipLayerNormFusion", "MatMulActivationFusion"]
+# It makes the factor an attribute, of which ONNX has float32 alone.
+_NOT_FOR_DOUBLE = ["MatMulScaleFusion"]
 # Its kernel fails where there are no rows.
 _NOT_FOR_CUDA = ["BiasSoftmaxFusion"]
 
@@ -78,7 +80,8 @@ _NOT_FOR_CUDA = ["BiasSoftmaxFusion"]
 def unwanted_optimizers(program: Lowered, device: str) -> list[str]:
     """Return the optimizers that a program goes without on a device."""
     others = _NOT_FOR_CUDA if device.startswith("cuda") else []
-    return idle_optimizers(program) + (_NOT_FOR_CPU if device == "cpu" else others)
+    others = _NOT_FOR_CPU if device == "cpu" else others
+    return idle_optimizers(program) + others + (_NOT_FOR_DOUBLE if program.has_doubles else [])
 
 
 def idle_optimizers(program: Lowered) -> list[str]:

@@ -45,6 +45,7 @@ class Lowered:
     # of (operator type, type of one that reads it); views and casts between them do not count
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     is_foldable: bool = True  # whether an operator reads constants alone
+    has_doubles: bool = False  # whether there are products of matrices of float64
     is_merged: bool = False  # whether equal operators are one
     values: dict[str, Variable] = field(default_factory=dict)  # by name, those of bodies too
 
@@ -113,7 +114,7 @@ class _Writer:
         self.pairs: Counter[tuple[str, str]] = Counter()
         self.origins: dict[str, tuple[str, ...]] = {}  # value name -> types in `pairs`
         self.attributes: dict[int, list[AttributeProto]] = {}  # by kind of operator
-        self.is_foldable = False
+        self.is_foldable = self.has_doubles = False
         self.values: dict[str, Variable] = {}
         self.merging = Merging(graph.sizes) if graph.prepared else None
         self.outputs = graph.outputs
@@ -156,6 +157,7 @@ class _Writer:
         )
         lowered = Lowered(model, self.names, self.sites, outputs, self.op_types)
         lowered.pairs, lowered.is_foldable = self.pairs, self.is_foldable
+        lowered.has_doubles = self.has_doubles
         lowered.is_merged, lowered.values = self.merging is not None, self.values
         return lowered
 
@@ -227,6 +229,8 @@ class _Writer:
     def _note(self, node, names, inputs):
         """Note what ONNX Runtime's optimizers might find at an operator."""
         op_type, origins = node.op_type, self.origins
+        if op_type == "MatMul" and node.outputs[0].dtype == np.float64:
+            self.has_doubles = True
         before = [origins[name] for name in names if name in origins]
         for types in before:
             for each in types:

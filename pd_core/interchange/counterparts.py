@@ -26,7 +26,7 @@ from ..layers.norm import (
 )
 from ..layers.recurrence import DIRECTIONS
 from ..layers.recurrent import GRU, LSTM, RNN
-from ..layers.reparametrization import SpectralNorm, WeightNorm
+from ..layers.reparametrization import SpectralNorm, WeightNorm, innermost
 from ..layers.transformer import TransformerDecoderLayer, TransformerEncoderLayer
 
 Arrays = Sequence[np.ndarray]
@@ -103,10 +103,10 @@ def _single(ours: str, theirs: str, layout: Layout) -> Entry:
     return Entry((ours,), (Form((theirs,), load, store),))
 
 
-def counterpart(layer: Layer, computed: str = "") -> Counterpart | None:
+def counterpart(layer: Layer, computed: Sequence[str] = ()) -> Counterpart | None:
     """Return that of a layer; None for one of a user, whose parts have the same names.
 
-    `computed` is a parameter that a layer around it computes.
+    `computed` are parameters that layers around it compute.
     """
     if isinstance(layer, AROUND):
         return _reparametrized(layer)
@@ -114,7 +114,8 @@ def counterpart(layer: Layer, computed: str = "") -> Counterpart | None:
     if function is None:
         return None
     found = function(layer)
-    return replace(found, entries=tuple([e for e in found.entries if e.ours != (computed,)]))
+    others = [e for e in found.entries if e.ours not in [(name,) for name in computed]]
+    return replace(found, entries=tuple(others))
 
 
 def _function_of(layer):
@@ -270,12 +271,13 @@ def _reparametrized(layer):
     PyTorch has the names of its parametrizations, and those of before version 2.0. What the layer
     computes is stored as the parameter would be without it.
     """
-    function = _function_of(layer.layer)
-    entries = () if function is None else function(layer.layer).entries
+    inner = innermost(layer)
+    function = _function_of(inner)
+    entries = () if function is None else function(inner).entries
     entry = next((e for e in entries if e.ours == (layer.of,)), None)
     if entry is None:
         return Counterpart()
-    form, rows = entry.forms[0], Layout(order=_order(layer.layer))
+    form, rows = entry.forms[0], Layout(order=_order(inner))
     name = form.names[0]
     new = f"parametrizations.{name}"
     if isinstance(layer, WeightNorm):

@@ -1,6 +1,6 @@
 """The names of a layer and of all below it, ours beside those of PyTorch."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,7 +36,7 @@ class Names:
         self._canonical = {name: first[v] for name, v in every}
         self.layers: list[tuple[str, str, Layer]] = []  # (our path, PyTorch's, layer)
         self._known: dict[int, Counterpart | None] = {}
-        self._add(layer, "", "", "", ())
+        self._add(layer, "", "", (), ())
         self._first: dict[int, str] = {}  # our path of a layer, the first of several
         for ours, _, one in self.layers:
             self._first.setdefault(id(one), ours)
@@ -73,7 +73,9 @@ class Names:
         """Return the first of our names of a variable."""
         return self._canonical.get(name, name)
 
-    def _add(self, layer: Layer, ours: str, theirs: str, computed: str, above: tuple) -> None:
+    def _add(
+        self, layer: Layer, ours: str, theirs: str, computed: Sequence[str], above: tuple
+    ) -> None:
         """Add a layer and all below it, at all their places."""
         if layer in above:
             return
@@ -84,9 +86,9 @@ class Names:
             if name in known.merged:
                 continue
             # what is around a layer to compute a parameter is no module in PyTorch
-            path, of = f"{theirs}{renames.get(name, name)}.", ""
+            path, of = f"{theirs}{renames.get(name, name)}.", list[str]()
             if isinstance(layer, AROUND) and name == "layer":
-                path, of = theirs, layer.of
+                path, of = theirs, [*computed, layer.of]
             self._add(child, f"{ours}{name}.", path, of, (*above, layer))
 
     def _merged(self, known: Counterpart | None, ours: str, paths: list[str]) -> Iterator[Place]:

@@ -11,7 +11,7 @@ from ..graph.errors import GraphError, ShapeError
 from ..graph.initializers import Derived
 from ..graph.variable import Variable
 from .conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from .layer import Layer
+from .layer import Computed, Layer
 from .parameter import Parameter
 from .text import arguments
 
@@ -19,9 +19,13 @@ _START = 15  # power iterations before the first step, as in PyTorch
 
 
 class _Reparametrized(Layer):
-    """Base: `layer` with a parameter that `_weight` computes."""
+    """Base: `layer` with a parameter that `_weight` computes.
+
+    It may be around another one, for two parameters of a layer.
+    """
 
     _weight: Callable[[tuple[int, ...], Parameter], Variable]
+    _own: tuple[str, ...]  # names of the parameters that it has itself
 
     def __init__(self, layer: Layer, parameter: str, axis: int | None, name: str | None) -> None:
         super().__init__(name)
@@ -29,6 +33,13 @@ class _Reparametrized(Layer):
             raise TypeError(f"{type(self).__name__}: takes a layer, not {layer!r}")
         self.layer, self.of, self.axis = layer, parameter, axis
         layer.compute_parameter(parameter, self._weight)
+
+    def compute_parameter(self, name: str, function: Computed) -> None:
+        """Let a function compute a parameter of this layer, or of the layer in it."""
+        if name in self._own:
+            super().compute_parameter(name, function)
+        else:
+            self.layer.compute_parameter(name, function)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -56,7 +67,7 @@ class _Reparametrized(Layer):
             )
         if axis is None:
             is_transposed = (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
-            return 1 if rank == 2 or isinstance(self.layer, is_transposed) else 0
+            return 1 if rank == 2 or isinstance(innermost(self), is_transposed) else 0
         if not -rank <= axis < rank:
             raise ShapeError(
                 f"{type(self).__name__}: there is no axis {axis} of {self.of!r}, {list(shape)}"
@@ -79,6 +90,7 @@ class WeightNorm(_Reparametrized):
 
     g: Variable
     v: Variable
+    _own = ("g", "v")
 
     def __init__(
         self, layer: Layer, parameter: str = "W", axis: int | None = None, name: str | None = None
@@ -105,6 +117,7 @@ class SpectralNorm(_Reparametrized):
     W: Variable
     u: Variable
     v: Variable
+    _own = ("W", "u", "v")
 
     def __init__(
         self,
@@ -147,6 +160,11 @@ class SpectralNorm(_Reparametrized):
         return arguments(
             super().extra(), iterations=(self.iterations, 1), epsilon=(self.epsilon, 1e-12)
         )
+
+
+def innermost(layer: Layer) -> Layer:
+    """Return the layer that a WeightNorm or SpectralNorm is around, or one around another."""
+    return innermost(layer.layer) if isinstance(layer, _Reparametrized) else layer
 
 
 def _norms(axes, value):

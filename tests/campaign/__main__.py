@@ -26,6 +26,7 @@ PARTS = {
     "soak": "a million steps, and a thousand sessions",
     "sizes": "ONNX's node tests on empty arrays and others of unexpected sizes",
     "models": "random ONNX models beside ONNX Runtime: values, exports, slopes, training steps",
+    "state_dicts": "random modules of PyTorch beside the same layers: outputs, names, training",
     "sums": "reductions, normalizations and gradients of 2^24 numbers beside float64",
     "oracle": "ops and gradients over dtypes, values and sizes, beside NumPy",
     "signals": "threads, forks and signals at random moments",
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.campaign",
         description="Search for defects by random trials.",
-        epilog="parts:\n" + "\n".join(f"  {name:<11}{what}" for name, what in PARTS.items()),
+        epilog="parts:\n" + "\n".join(f"  {name:<13}{what}" for name, what in PARTS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     text = "default: all; with --quick those that are not among the tests"

@@ -17,7 +17,7 @@ from tests import thinned
 from tests.core.backend.long_sums import Case
 
 from . import __main__ as campaign
-from . import cases, places, properties, search, signals, sizes, soak, sums
+from . import cases, places, properties, search, signals, sizes, soak, state_dicts, sums
 from .__main__ import PARTS, main
 from .plan import Plan
 
@@ -228,3 +228,20 @@ def test_the_command(capsys):
     with pytest.raises(SystemExit):
         main(["none"])
     assert f"no part 'none'; there are {', '.join(PARTS)}" in capsys.readouterr().err
+
+
+def test_a_parameter_that_is_lost_is_seen(monkeypatch):
+    """Of a random module of PyTorch: one bias has another value."""
+    pytest.importorskip("torch")
+    load = state_dicts.from_pytorch
+
+    def loses(layer, state):
+        names = [name for name in state if name.endswith("bias")]
+        return load(layer, state | {names[0]: state[names[0]] - 3})
+
+    assert state_dicts.difference(SEED) == ""
+    monkeypatch.setattr(state_dicts, "from_pytorch", loses)
+    assert state_dicts.difference(SEED) == "other outputs"
+
+
+SEED = 18

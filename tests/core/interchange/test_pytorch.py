@@ -88,6 +88,19 @@ def wrapped(kind, wrap):
     return around(ours, **name), theirs_around(theirs, **of), shape
 
 
+def wrapped_twice(kind, first, second):
+    """A recurrent layer of which two matrices are computed, each by its own layer around it."""
+    ours, theirs, shape = recurrent(kind, True, 1, True)
+    norms = {
+        "weight": (nn.WeightNorm, parametrize.weight_norm),
+        "spectral": (nn.SpectralNorm, parametrize.spectral_norm),
+    }
+    for (around, theirs_around), name in ((norms[first], "ih_l0"), (norms[second], "hh_l0")):
+        ours = around(ours, {"ih_l0": "W_l0", "hh_l0": "R_l0"}[name])
+        theirs = theirs_around(theirs, f"weight_{name}")
+    return ours, theirs, shape
+
+
 BOTH = [False, True]
 PARTS = {
     linear: every(bias=BOTH),
@@ -112,6 +125,8 @@ PARTS = {
         kind=["linear", "conv", "transposed", "lstm", "gru"], wrap=["weight", "spectral"]
     )
     + every(kind=["linear", "conv"], wrap=["old weight", "old spectral"]),
+    wrapped_twice: every(kind=["LSTM"], first=["weight", "spectral"], second=["weight"])
+    + every(kind=["GRU"], first=["weight"], second=["spectral"]),
 }
 ROWS = [(maker, options) for maker, rows in PARTS.items() for options in rows]
 IDS = [f"{maker.__name__} {' '.join(map(str, options.values()))}" for maker, options in ROWS]

@@ -1,6 +1,7 @@
 """WeightNorm and SpectralNorm beside PyTorch's parametrizations."""
 
 import copy
+import pickle
 import re
 
 import numpy as np
@@ -195,6 +196,26 @@ def test_modules_compute_their_own_parameters():
     assert list(layer.state_dict()) == ["W", "u", "v"]
 
 
+def test_two_parameters_of_a_layer(rng):
+    """Each has a layer around it; copies and pickles compute the same."""
+    layer = nn.SpectralNorm(nn.WeightNorm(nn.LSTM(3), "W_l0"), "R_l0")
+    x = rng.normal(size=(2, 3, 4)).astype("float32")
+    twin = nn.LSTM(3)
+    with pd.guard():
+        want = layer.eval()(x)[0].numpy()
+        g, v = (layer.layer.state_dict()[name] for name in ("g", "v"))
+        w, s = layer.state_dict()["W"], np.linalg.norm(layer.state_dict()["W"], 2)
+        bias = layer.state_dict()["layer.layer.B_l0"]
+        twin.load_dict({"W_l0": g * v / np.linalg.norm(v, axis=0), "R_l0": w / s, "B_l0": bias})
+        np.testing.assert_allclose(twin(x)[0].numpy(), want, rtol=1e-3, atol=1e-4)
+        for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            assert [*other.state_dict()] == [*layer.state_dict()]
+            np.testing.assert_array_equal(other(x)[0].numpy(), want)
+            pd.SGDOptimizer(0.1).minimize(pd.reduce_mean(pd.square(other.train()(x)[0])))
+            assert (other.eval()(x)[0].numpy() != want).any()
+        np.testing.assert_array_equal(layer(x)[0].numpy(), want)
+
+
 def built():
     layer = nn.FC(3, name="built")
     layer.infer_shape((None, 4))
@@ -219,6 +240,11 @@ def built():
             pd.GraphError,
             "parameter 'W' of weight_norm_0/layer is built or computed already",
             lambda: [nn.WeightNorm(layer) for layer in [nn.FC(3)] * 2],
+        ),
+        (
+            pd.GraphError,
+            "parameter 'W' of spectral_norm_0/layer/layer is built or computed already",
+            lambda: nn.SpectralNorm(nn.WeightNorm(nn.FC(3))),
         ),
         (
             pd.GraphError,
