@@ -103,12 +103,24 @@ class CachedTracing(Tracing):
         try:
             hash(key)
         except TypeError:
+            what = ", ".join(
+                f"{name}={value!r}" for name, value in own.items() if _is_no_key(value)
+            )
             raise GraphError(
                 f"{type(self.optimizer).__name__}: its settings must be numbers, strings, functions"
-                f" or other hashable values, not {own}"
+                f" or other hashable values, not {what or own}"
             ) from None
         self._settings = dict(own), key
         return key
+
+
+def _is_no_key(value):
+    """Whether a setting cannot be hashed."""
+    try:
+        hash(value)
+    except TypeError:
+        return True
+    return False
 
 
 def _name_of(optimizer):

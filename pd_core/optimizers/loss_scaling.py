@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from .. import ops
 from ..graph.errors import GraphError
 from ..graph.names import names
 from ..graph.node import apply
+from ..graph.other_words import Signature, check_arguments
 from ..graph.recording import recorder
 from ..graph.rewrite import is_output_of
 from ..graph.shown import with_settings
@@ -25,6 +26,8 @@ from .tracing import state
 
 _STATE = ("scale", "good_steps")
 _LARGEST = 2.0**127  # a scale; the next power of two is no float32
+# Of a smaller scale float16 is not the reason: it holds gradients of 1e14 times that.
+TOO_SMALL = 2.0**-32
 
 
 class LossScaler(Built):
@@ -35,9 +38,20 @@ class LossScaler(Built):
     `growth_interval` good steps in a row it is multiplied by `growth_factor`. These are the rules
     and the defaults of PyTorch's GradScaler. Moving statistics are stored in every step.
 
+    Such a gradient is no fault to `pd.check_numerics`. Where gradients are NaN at any scale all
+    steps change nothing, and the scale goes to 0: `pd.training.StopAtNaN` tells, and a Runner and
+    `Module.fit` warn.
+
     `scale` and `good_steps` are stored scalars, and belong to the state of the updates that
     `minimize` returns: they are in their checkpoints and exported steps.
     """
+
+    if not TYPE_CHECKING:
+        __signature__ = Signature()
+
+        def __new__(cls, *args, **kwargs):
+            check_arguments(cls, kwargs)
+            return object.__new__(cls)
 
     @whole
     def __init__(
@@ -67,6 +81,12 @@ class LossScaler(Built):
 
     def __repr__(self) -> str:
         return with_settings(self)
+
+    def around(self, optimizer: Optimizer) -> "LossScaler":
+        """Return a scaler of another optimizer, with these settings and this state."""
+        other = object.__new__(LossScaler)
+        vars(other).update({**vars(self), "optimizer": optimizer})
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings, the optimizer and the values in the session, for copies and pickles.
@@ -156,7 +176,8 @@ def all_finite(gradients: Sequence[Gradient]) -> Variable:
     values = [g.values if isinstance(g, RowGradient) else g for g in gradients]
     # 0 for finite elements, NaN for others
     zeros = [ops.cast(ops.reduce_sum(g * 0.0), np.float32) for g in values]
-    return ops.equal(reduce(ops.add, zeros), 0.0)
+    # whether a sum is NaN is no use of its value: a check of numerics leaves such gradients alone
+    return ops.logical_not(ops.is_nan(reduce(ops.add, zeros)))
 
 
 def _divided(g, scale):

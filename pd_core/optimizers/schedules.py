@@ -5,8 +5,9 @@ number of steps that the optimizer has made before this one.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from .. import ops
@@ -106,18 +107,26 @@ class CosineDecay:
 class Piecewise:
     """rates[i] up to and including step boundaries[i], the last rate after all boundaries.
 
+    Steps are counted from 0, as in Keras's PiecewiseConstantDecay. PyTorch's
+    MultiStepLR(milestones=[m]) has the next rate one step earlier: its m is the boundary m - 1.
+
     Args:
         boundaries: K numbers of steps, increasing.
         rates: K + 1 rates.
 
     Raises:
-        ValueError: the number of rates is another.
+        ValueError: the number of rates is another, or boundaries do not increase.
     """
 
-    boundaries: tuple[float, ...]
-    rates: tuple[float, ...]
+    boundaries: Sequence[float]
+    rates: Sequence[float]
 
     def __post_init__(self) -> None:
+        # steps inside a guard are found by what they depend on, which lists cannot be a key of
+        object.__setattr__(self, "boundaries", tuple(self.boundaries))
+        object.__setattr__(self, "rates", tuple(self.rates))
+        if any(a >= b for a, b in pairwise(self.boundaries)):
+            raise ValueError(f"Piecewise: boundaries increase, not {list(self.boundaries)}")
         if len(self.rates) != len(self.boundaries) + 1:
             raise ValueError(
                 f"Piecewise: {len(self.boundaries)} boundaries take {len(self.boundaries) + 1} "

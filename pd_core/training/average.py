@@ -11,7 +11,9 @@ from .item import Following, Initialize, RunnerItem
 
 
 class Average(RunnerItem):
-    """A MovingAverage of the parameters, updated with each batch.
+    """A MovingAverage of the parameters, updated with each batch that updates them.
+
+    So of an optimizer with accumulate=k every k-th batch counts, as in `MovingAverage.follow`.
 
     `parameters` are by default those that the updates of the runner train, or those that TrainStep
     was given. Tests of the averages are `TestEvery(average=...)`.
@@ -31,7 +33,9 @@ class Average(RunnerItem):
         parameters = self._parameters()
         if not parameters:
             raise GraphError("Average: no item trains parameters\n  hint: Average(..., parameters)")
-        self.average.record(parameters, self.context.session)
+        forward = self.context.forward
+        if forward is None or forward.has_updated():
+            self.average.record(parameters, self.context.session)
         return following()
 
     def finalize(self, following: Following) -> None:

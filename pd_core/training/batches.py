@@ -1,13 +1,14 @@
 """Readers of batches: functions that return an iterable, and batches of arrays."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..graph.arrays import host_array
 from ..graph.errors import ShapeError
+from ..graph.other_words import Signature, check_arguments
 from ..run.states import Kind, entries, integer
 from .positions import rereadable
 from .rereading import described, require_same
@@ -86,15 +87,26 @@ class ArrayReader:
     """A reader of batches of arrays that are in memory, shuffled in each pass on request.
 
     `arrays` have the same first axis, N; a batch is a tuple of slices of `batch_size` rows of each,
-    the last one shorter. Every pass has an order of its own, which the seed determines.
+    the last one shorter, or left out with `drop_last`. Every pass has an order of its own, which
+    the seed determines.
 
-    With `weights` [N], numbers of 0 or more, each pass draws N samples with replacement, each with
-    a probability in proportion to its weight: rare classes as often as others, say. `shuffle` makes
-    no difference then.
+    With `weights` [N], numbers of 0 or more, each pass draws `samples` of them, by default N, each
+    with a probability in proportion to its weight: rare classes as often as others, say. They are
+    drawn with replacement; with `replacement=False` each at most once, in proportion to the weights
+    of those that are left, so that at least as many have a weight above 0. These are the rules of
+    PyTorch's WeightedRandomSampler. `shuffle` makes no difference then. Without weights `samples`
+    are as many of a pass: the first, or with `shuffle` others in each pass.
 
     A place is that of a sample: with another `batch_size` a training goes on there. Other arrays,
     weights, and another order, are refused.
     """
+
+    if not TYPE_CHECKING:
+        __signature__ = Signature()
+
+        def __new__(cls, *args, **kwargs):
+            check_arguments(cls, kwargs)
+            return object.__new__(cls)
 
     def __init__(
         self,
@@ -103,6 +115,9 @@ class ArrayReader:
         shuffle: bool = False,
         seed: int = 0,
         weights: ArrayLike | None = None,
+        samples: int | None = None,
+        replacement: bool = True,
+        drop_last: bool = False,
     ):
         self.arrays = [host_array(a) for a in arrays]
         if not self.arrays or any(a.ndim == 0 for a in self.arrays):
@@ -110,17 +125,46 @@ class ArrayReader:
         lengths = [len(a) for a in self.arrays]
         if len(set(lengths)) > 1:
             raise ShapeError(f"ArrayReader: arrays of {lengths} samples")
-        if batch_size < 1:
-            raise ValueError(f"ArrayReader: batch_size is at least 1, not {batch_size}")
+        _check_count("batch_size", batch_size)
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise ValueError(f"ArrayReader: seed is a whole number of 0 or more, not {seed!r}")
         self.batch_size, self.shuffle, self.seed = int(batch_size), shuffle, int(seed)
         self.weights = None if weights is None else _checked_weights(weights, lengths[0])
+        self.replacement, self.drop_last = replacement, drop_last
+        self.samples = lengths[0] if samples is None else self._checked_samples(samples)
+        if weights is None and not replacement:
+            raise ValueError("ArrayReader: replacement=False says how samples are drawn by weights")
+        if not self.end:
+            raise ValueError(
+                f"ArrayReader: drop_last leaves nothing of {self.samples} samples in batches of "
+                f"{self.batch_size}"
+            )
+        if self.weights is not None and not replacement:
+            drawable = np.count_nonzero(self.weights)
+            if self.samples > drawable:
+                raise ValueError(
+                    f"ArrayReader: {self.samples} samples without replacement of {drawable} whose "
+                    "weight is above 0\n  hint: samples=, which is by default all"
+                )
         self.passes = 0  # that have begun
+
+    def _checked_samples(self, samples):
+        _check_count("samples", samples)
+        if self.weights is None and samples > len(self.arrays[0]):
+            raise ValueError(
+                f"ArrayReader: {samples} samples of {len(self.arrays[0])}\n"
+                "  hint: with weights they are drawn with replacement"
+            )
+        return int(samples)
 
     def __len__(self) -> int:
         """Return the number of batches of a pass."""
-        return -(-len(self.arrays[0]) // self.batch_size)
+        return -(-self.end // self.batch_size)
+
+    @property
+    def end(self) -> int:
+        """The number of samples of a pass that are in batches."""
+        return self.samples - (self.samples % self.batch_size if self.drop_last else 0)
 
     def __call__(self) -> "ArrayIterator":
         self.passes += 1
@@ -136,6 +180,10 @@ class ArrayReader:
             order = {"weights": described([self.weights])["values"][:16], "seed": self.seed}
         else:
             order = {"shuffle": True, "seed": self.seed} if self.shuffle else {"shuffle": False}
+        if self.samples != len(self.arrays[0]):
+            order["samples of a pass"] = self.samples
+        if not self.replacement:
+            order["replacement"] = False
         return {**described(self.arrays), **order}
 
     def check(self, state: Mapping[str, Any]) -> None:
@@ -149,6 +197,14 @@ class ArrayReader:
         """Go on with the pass after those of a state; GraphError if that is one of other data."""
         self.check(state)
         self.passes = integer(state["passes"])
+
+
+def _check_count(name, value):
+    """Check a number of samples."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"ArrayReader: {name} is a number of samples, not {value!r}")
+    if value < 1:
+        raise ValueError(f"ArrayReader: {name} is at least 1, not {value}")
 
 
 def _checked_weights(weights, samples):
@@ -177,16 +233,19 @@ class ArrayIterator(Iterator[tuple[np.ndarray, ...]]):
             return
         rng, samples = np.random.default_rng([reader.seed, pass_id]), len(reader.arrays[0])
         if reader.weights is None:
-            self.order = rng.permutation(samples)
-        else:
+            self.order = rng.permutation(samples)[: reader.samples]
+        elif reader.replacement:
             shares = reader.weights / reader.weights.sum()
-            self.order = rng.choice(samples, samples, p=shares)
+            self.order = rng.choice(samples, reader.samples, p=shares)
+        else:
+            self.order = _drawn_once(rng, reader.weights, reader.samples)
 
     def __next__(self) -> tuple[np.ndarray, ...]:
-        reader, first, samples = self.reader, self.sample, len(self.reader.arrays[0])
-        if first >= samples:
+        reader, first = self.reader, self.sample
+        left = reader.samples - first  # of a pass that was resumed with another size, too
+        if left <= 0 or (reader.drop_last and left < reader.batch_size):
             raise StopIteration
-        self.sample = min(first + reader.batch_size, samples)
+        self.sample = first + min(reader.batch_size, left)
         rows: Any = slice(first, self.sample)
         if self.order is not None:
             rows = self.order[rows]
@@ -199,7 +258,7 @@ class ArrayIterator(Iterator[tuple[np.ndarray, ...]]):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to a place, perhaps in another pass; GraphError if it is one in other data."""
         self.reader.check(state)
-        pass_id, samples = integer(state["pass"]), len(self.reader.arrays[0])
+        pass_id, samples = integer(state["pass"]), self.reader.samples
         # 0.2.0 counted batches
         place = integer(state["sample"] if "sample" in state else state["place"])
         sample = place if "sample" in state else min(place * self.reader.batch_size, samples)
@@ -207,6 +266,18 @@ class ArrayIterator(Iterator[tuple[np.ndarray, ...]]):
             raise ValueError(f"ArrayReader: there is no place {place} in {samples} samples")
         self._start(pass_id)
         self.sample, self.reader.passes = sample, pass_id + 1
+
+
+def _drawn_once(rng, weights, samples):
+    """Draw samples by weights, none of them twice.
+
+    The first of exponential times with these rates: in each draw the chance of what is left is in
+    proportion to its weight (Efraimidis & Spirakis 2006).
+    """
+    times = np.full(weights.shape, np.inf)
+    drawn = np.flatnonzero(weights)
+    times[drawn] = rng.exponential(size=len(drawn)) / weights[drawn]
+    return np.argsort(times, kind="stable")[:samples]
 
 
 _PASSES: dict[str, Kind] = {"passes": integer, "data": dict}

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +12,7 @@ import numpy as np
 from ..graph.errors import GraphError
 from ..graph.site import warn
 from ..graph.variable import Variable
+from ..optimizers.averaging import MovingAverage
 from ..optimizers.schedules import ReduceOnPlateau
 from ..run.exchange import mean_over_processes
 from ..run.states import Kind, array, by_name, entries, integer, maybe, number, text
@@ -28,8 +30,9 @@ class Monitor(RunnerItem):
 
     `monitor` is `test/cost` or another metric of tests, `cost` or another metric of the pass; by
     default the cost of tests where there are some, else that of the pass. `val_cost` and the like,
-    as the history of `Module.fit` has them, are those of tests. In a job it is the mean over the
-    ranks, if they have other numbers.
+    as the history of `Module.fit` has them, are those of tests; `loss` and `val_loss` are the costs
+    where nothing else has that name. In a job it is the mean over the ranks, if they have other
+    numbers.
     """
 
     def __init__(self, monitor: str | None = None):
@@ -57,6 +60,8 @@ class Monitor(RunnerItem):
         name = self.monitor or ("test/cost" if "test/cost" in numbers else "cost")
         if name not in numbers and name.startswith("val_"):
             name = "test/" + name.removeprefix("val_")
+        if name not in numbers and name in _LOSSES:
+            name = _LOSSES[name]
         if name not in numbers:
             wanted = self.monitor or name
             raise GraphError(
@@ -64,6 +69,9 @@ class Monitor(RunnerItem):
                 f"  hint: there are {', '.join(sorted(numbers)) or 'no numbers'}"
             )
         return name, numbers[name]
+
+
+_LOSSES = {"loss": "cost", "test/loss": "test/cost"}
 
 
 class Observe(Monitor):
@@ -108,16 +116,20 @@ class PruneTrial(Monitor):
 class Best(Monitor):
     """Base of items that act when a number is better than in all passes before, see Monitor.
 
-    `mode` says whether less or more is better; by default more, unless it is a cost, an error or a
-    loss. An improvement is one of more than `min_delta`. A resumed training that watches another
-    number begins to watch it anew.
+    `mode` says whether less or more is better; by default more, unless the name is one of a cost,
+    an error, a loss, a distance or the like: `loss`, `nll`, `cross_entropy`, `rmse`, `wer`. An
+    improvement is one of more than `min_delta`. A resumed training that watches another number
+    begins to watch it anew.
     """
 
     def __init__(
         self, monitor: str | None = None, min_delta: float = 0.0, mode: Mode | None = None
     ):
+        who = type(self).__name__
         if mode not in (None, "min", "max"):
-            raise ValueError(f"{type(self).__name__}: mode is 'min' or 'max', not {mode!r}")
+            raise ValueError(f"{who}: mode is 'min' or 'max', not {mode!r}")
+        if not min_delta >= 0:
+            raise ValueError(f"{who}: min_delta is 0 or more, not {min_delta!r}")
         super().__init__(monitor)
         self.min_delta, self.mode = min_delta, mode
         self.begin()
@@ -168,8 +180,16 @@ class Best(Monitor):
                 )
         return found
 
-    def kept_values(self) -> dict[str, np.ndarray]:
-        """Return the values of what is `kept` by name."""
+    def kept_values(self, average: MovingAverage | None = None) -> dict[str, np.ndarray]:
+        """Return the values of what is `kept` by name; of parameters their averages, if given."""
+        if average is not None:
+            if not average.averages:
+                raise GraphError(
+                    f"{type(self).__name__}: the average has no parameters\n"
+                    "  hint: an item Average(average) records it"
+                )
+            with average.applied(self.context.session):
+                return self.kept_values()
         session, found = self.context.session, self.kept()
         if found:
             return {name: session.get(v) for name, v in found.items()}
@@ -207,9 +227,16 @@ class Best(Monitor):
         self.best, self.watched = found["best"], found.get("watched")
 
 
+# Names of numbers of which less is better.
+_LESS = re.compile(
+    r"cost|loss|error|mae|mse|perplexity|cross_?entropy|deviance|divergence|distance|hinge|brier"
+    r"|negative_log|(?<![a-z])(nll|ppl|kl|bpc|bpd|s?mape|rmsle|[wct]er|fid|eer|ece|emd|lpips|crps)"
+    r"(?![a-z])"
+)
+
+
 def _is_cost(name):
-    words = ("cost", "loss", "error", "mae", "mse", "rmse", "perplexity")
-    return any(word in name.lower() for word in words)
+    return _LESS.search(name.lower()) is not None
 
 
 class Watch(Best):
@@ -222,8 +249,11 @@ class Watch(Best):
         min_delta: float = 0.0,
         mode: Mode | None = None,
     ):
+        who = type(self).__name__
+        if isinstance(patience, bool) or not isinstance(patience, (int, np.integer)):
+            raise TypeError(f"{who}: patience is a number of passes, not {patience!r}")
         if patience < 1:
-            raise ValueError(f"{type(self).__name__}: patience is at least 1, not {patience}")
+            raise ValueError(f"{who}: patience is at least 1, not {patience}")
         super().__init__(monitor, min_delta, mode)
         self.patience = patience
 
@@ -259,7 +289,8 @@ class StopEarly(Watch):
     With `restore_best` the parameters and moving statistics of the best pass come back when the
     runner ends, however it ends. The optimizer's state stays that of the last pass. Until then
     everything goes on as without it, so that a checkpoint is one of the pass that it follows; it
-    has the best values, too.
+    has the best values, too. With an `average` the parameters that come back are their averages:
+    those that `TestEvery(average=...)` has tested.
     """
 
     def __init__(
@@ -270,9 +301,12 @@ class StopEarly(Watch):
         min_delta: float = 0.0,
         mode: Mode | None = None,
         restore_best: bool = False,
+        average: MovingAverage | None = None,
     ):
         super().__init__(monitor, patience, min_delta, mode)
-        self.restore_best = restore_best
+        if average is not None and not restore_best:
+            raise ValueError("StopEarly: an average is for restore_best=True")
+        self.restore_best, self.average = restore_best, average
 
     def begin(self) -> None:
         super().begin()
@@ -294,7 +328,7 @@ class StopEarly(Watch):
     def improve(self) -> None:
         super().improve()
         if self.restore_best:
-            self._values = self.kept_values()
+            self._values = self.kept_values(self.average)
 
     def act(self) -> None:
         self.context.stop()
@@ -334,7 +368,7 @@ class SaveBest(Best):
     It is written after each pass that is better than all before, in the format safetensors, and
     replaced as a whole: `pd.load(path, output)` reads it. A file system that is full, or fails
     otherwise, costs the new file and a CheckpointWarning. A resumed training knows what was best.
-    In a job rank 0 writes.
+    In a job rank 0 writes. With an `average` the parameters in the file are their averages.
     """
 
     def __init__(
@@ -343,9 +377,12 @@ class SaveBest(Best):
         monitor: str | None = None,
         min_delta: float = 0.0,
         mode: Mode | None = None,
+        *,
+        average: MovingAverage | None = None,
     ):
         super().__init__(monitor, min_delta, mode)
         self.path = Path(path).absolute()  # a program may change its folder
+        self.average = average
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         on_first(context.ranks, self._prepare)
@@ -371,14 +408,15 @@ class SaveBest(Best):
 
     def write(self) -> None:
         """Write the file."""
-        write_tensors(self.path, self.kept_values(), {})
+        write_tensors(self.path, self.kept_values(self.average), {})
 
 
 class ReduceRate(Watch):
     """A learning rate that is multiplied by `factor` whenever the training gets no better.
 
     It holds for all optimizers of the runner; schedules are multiplied, too. The product of the
-    factors is not less than `least`.
+    factors is not less than `least`. A function of TrainStep, and `train_one_batch` of a Module,
+    have optimizers of their own, which it does not reach: with them it is a GraphError.
     """
 
     def __init__(
@@ -399,6 +437,13 @@ class ReduceRate(Watch):
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         context.rate_factor = 1.0
         super().initialize(context, following)
+        if context.forward is not None and not context.forward.scales_rate:
+            raise GraphError(
+                f"ReduceRate: {type(context.forward).__name__} has an optimizer of its own, whose "
+                "rate it does not reach\n"
+                "  hint: pd.schedules.ReduceOnPlateau(rate) as its learning rate, and "
+                "Observe(schedule) in the place of this item"
+            )
 
     def act(self) -> None:
         factor = self.context.rate_factor or 1.0

@@ -11,15 +11,18 @@ from ..graph.errors import GraphError, NumericError
 from ..run.numerics.checking import check_numerics
 from .context import RunnerContext
 from .item import Following, Initialize, RunnerItem
+from .precision import lost_scale
 
 
 class StopAtNaN(RunnerItem):
     """A NumericError at the first batch whose cost is NaN or infinite, which names the batch.
 
     It names the array of the batch that is not finite, too, if there is one. No checkpoint of that
-    batch is written. With `operators` it also names the first operator whose output is not finite,
-    and the line that built it, before parameters change: see `pd.check_numerics`, which computes
-    everything twice. It stands before the step then.
+    batch is written. In mixed_float16 a step whose gradients overflow is left out, and no error;
+    the batch after which the loss scale is so small that no gradient can be finite is one. With
+    `operators` it also names the first operator whose output is not finite, and the line that built
+    it, before parameters change: see `pd.check_numerics`, which computes everything twice. It
+    stands before the step then.
     """
 
     def __init__(self, operators: bool = False):
@@ -50,6 +53,12 @@ class StopAtNaN(RunnerItem):
                 f"StopAtNaN: the cost of {self._place()} is {context.cost}\n  {found}\n"
                 "  hint: StopAtNaN(operators=True) names the first operator that makes one"
             )
+        for scale in [] if context.forward is None else context.forward.loss_scales():
+            if (lost := lost_scale(scale)) is not None:
+                raise NumericError(
+                    f"StopAtNaN: after {self._place()} {lost}\n  hint: with precision='float32' "
+                    "StopAtNaN(operators=True) names the operator that makes them"
+                )
         return following()
 
     def _place(self):

@@ -2,9 +2,10 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..graph.handlers import check_takes
+from ..graph.other_words import Signature, check_arguments
 from ..graph.shown import with_settings
 from ..storage.tree import copied
 from .context import RunnerContext
@@ -31,6 +32,13 @@ class RunnerItem:
     context: RunnerContext
     # whether only rank 0 of a job has this item: it prints or writes, and has no state
     first_rank_only = False
+
+    if not TYPE_CHECKING:
+        __signature__ = Signature()
+
+        def __new__(cls, *args, **kwargs):
+            check_arguments(cls, kwargs)
+            return object.__new__(cls)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Check that the methods which a class defines take what a Runner calls them with."""

@@ -20,6 +20,7 @@ from ..onnx.exporting.export import export_onnx
 from ..ops import identity
 from ..ops.mode import mode
 from ..optimizers.base import Optimizer
+from ..optimizers.loss_scaling import LossScaler
 from ..optimizers.named import optimizer_named
 from ..run.parameters import compared
 from ..run.session import default_session
@@ -155,18 +156,18 @@ class Module(Layer):
         x: Any,
         y: Any = None,
         *,
-        optimizer: str | Optimizer | None = None,
+        optimizer: str | Optimizer | LossScaler | None = None,
         loss: Loss | None = None,
         epochs: int = 1,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         validation_split: float = 0.0,
         validation_data: Any = None,
         metrics: Metrics = (),
         callbacks: Callbacks = (),
         class_weight: Mapping[int, float] | None = None,
         sample_weight: Any = None,
-        shuffle: bool = True,
-        seed: int = 0,
+        shuffle: bool | None = None,
+        seed: int | None = None,
         verbose: bool | None = None,
         split: bool = True,
         precision: str = "float32",
@@ -175,8 +176,9 @@ class Module(Layer):
 
         x and y are arrays whose first axis is the samples, or tuples or lists of such arrays for
         several inputs and targets; or x is a reader without y, a function or an iterable of
-        batches (x, y) or (x, y, weights). `batch_size`, `shuffle` and `seed`, which with the number
-        of the epoch determines the order, are for arrays.
+        batches (x, y) or (x, y, weights). `batch_size`, by default 32, `shuffle`, by default True,
+        and `seed`, by default 0, which with the number of the epoch determines the order, are for
+        arrays: a reader has its own.
 
         The cost is `loss(*outputs, *targets)`, or a loss of `pd.nn` by name, such as "mse" or
         "softmax_cross_entropy"; so may the optimizer be, `"adam"` with its defaults, and the next
@@ -199,9 +201,9 @@ class Module(Layer):
         `verbose` shows a bar for each epoch, by default only in a terminal.
 
         `precision="mixed_float16"` computes products in float16, with gradients of a cost times a
-        scale, which follows overflows; the scale is state of the optimizer. Parameters, slots and
-        files stay float32, and so does what `evaluate` and `predict` compute.
-        `"mixed_bfloat16"` is for devices that have it.
+        scale, which follows overflows; the scale is state of the optimizer, or of a `pd.LossScaler`
+        around it, which has other settings. Parameters, slots and files stay float32, and so does
+        what `evaluate` and `predict` compute. `"mixed_bfloat16"` is for devices that have it.
 
         In a job of `pd.distributed` all ranks call it. x, y and the validation are the whole data
         on each of them, and `batch_size` that of all together: each rank takes its rows of every
@@ -222,7 +224,8 @@ class Module(Layer):
         Raises:
             DTypeError: an array holds no numbers, or the device lacks the precision.
             ShapeError: the arrays have different numbers of samples, or none.
-            TypeError: optimizer, loss or y is missing, or an argument is of another kind.
+            TypeError: optimizer, loss or y is missing, an argument is of another kind, or one that
+                is for arrays is given with a reader.
             ValueError: the precision has another name, validation_split leaves no samples, an array
                 has a NaN, or a reader gives nothing.
         """
@@ -275,7 +278,7 @@ class Module(Layer):
         *,
         loss: Loss | None = None,
         metrics: Metrics | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         split: bool = True,
     ) -> dict[str, float]:
         """Return the mean `cost`, and metrics by name, in evaluation mode.
@@ -305,7 +308,7 @@ class Module(Layer):
         return evaluated(self, criterion, source, job(splits=True) if split else None)
 
     @says_arguments
-    def predict(self, x: Any, *, batch_size: int = 32, split: bool = True) -> Any:
+    def predict(self, x: Any, *, batch_size: int | None = None, split: bool = True) -> Any:
         """Return the output in evaluation mode for all samples, arrays in its nesting.
 
         x is an array [N, ...], a tuple or list of arrays for several inputs, or a reader of batches
@@ -325,7 +328,7 @@ class Module(Layer):
         if is_array(x):
             source = array_source("predict", x, batch_size=batch_size)
         else:
-            source = reader_source("predict", x)
+            source = reader_source("predict", x, batch_size=batch_size)
         return predicted(self, source, job(splits=True) if split else None)
 
     # ---- parameters

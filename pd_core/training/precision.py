@@ -13,7 +13,7 @@ from ..graph.update import Update as Assignments
 from ..graph.variable import Variable
 from ..ops.autocast import HALF, Autocast
 from ..optimizers.base import Optimizer
-from ..optimizers.loss_scaling import LossScaler
+from ..optimizers.loss_scaling import TOO_SMALL, LossScaler
 from ..run.session import Session
 
 # The names, as in Keras, and the types of products.
@@ -41,6 +41,7 @@ class Precision:
         self.name = checked_precision(name)
         self.dtype = PRECISIONS[name]
         self._autocast = None if self.dtype is None else Autocast(self.dtype)
+        self.loss_scales: list[Variable] = []  # of the updates of the graph
 
     @property
     def scales(self) -> bool:
@@ -69,21 +70,43 @@ class Precision:
         costs: Sequence[Variable],
         var_list: Sequence[Variable] | None,
         state: Any = None,
+        scaler: LossScaler | None = None,
     ) -> Assignments:
         """Return the update by an optimizer; of scaled gradients where these need a scale.
 
         `state(None, name, dims, dtype, value)` makes the state of the scale, by default the scaler
-        does.
+        does. A `scaler` of the user has its settings and state. TypeError if nothing is scaled.
         """
         if not self.scales:
+            if scaler is not None:
+                raise TypeError(
+                    f"LossScaler: gradients of precision={self.name!r} need no scale\n"
+                    "  hint: precision='mixed_float16', or the optimizer alone"
+                )
             return optimizer.minimize(costs, var_list)
+        scaler = self._scaler(optimizer, state) if scaler is None else scaler.around(optimizer)
+        self.loss_scales.append(scaler.scale)
+        return scaler.minimize(costs, var_list)
+
+    def _scaler(self, optimizer, state):
+        """A scaler with the default settings, and its state."""
         scaler = LossScaler(optimizer)
         if state is not None:
             for name in ("scale", "good_steps"):
                 own = getattr(scaler, name)
                 value = 0.0 if name == "good_steps" else scaler.initial_scale
                 setattr(scaler, name, state(None, f"loss_scaler/{name}", (), own.dtype, value))
-        return scaler.minimize(costs, var_list)
+        return scaler
+
+
+def lost_scale(scale: float) -> str | None:
+    """Return what is the matter if a loss scale is too small for any gradient, else None."""
+    if scale >= TOO_SMALL:
+        return None
+    return (
+        f"the loss scale is {scale:.3g}: gradients are not finite at any scale, and no step "
+        "changes the parameters"
+    )
 
 
 @cache

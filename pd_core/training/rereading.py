@@ -37,19 +37,21 @@ def _digest(arrays):
 
 def require_same(there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Raise a GraphError that names what differs between data of a checkpoint and those given."""
-    different = [key for key in here if there.get(key) != here[key]]
+    different = [key for key in {**here, **there} if there.get(key) != here.get(key)]
     if not different:
         return
     if different == ["values"]:
         raise GraphError(
             "Resume: the checkpoint is of other data: as many samples, of other values" + _HINT
         )
-    pairs = [(key, there.get(key), here[key]) for key in different if key != "values"]
+    pairs = [(key, there.get(key), here.get(key)) for key in different if key != "values"]
     texts = [f"{key} {_text(old)}, here {_text(new)}" for key, old, new in pairs]
     raise GraphError(f"Resume: the checkpoint is of other data: {'; '.join(texts)}{_HINT}")
 
 
 def _text(value):
+    if value is None:
+        return "not given"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

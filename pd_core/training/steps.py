@@ -11,17 +11,20 @@ from .. import ops
 from ..distributed import empty_step
 from ..gradients import gradients
 from ..graph.errors import GraphError
+from ..graph.site import warn
 from ..graph.update import Update as Assignments
 from ..graph.update import effects
 from ..graph.variable import Variable
 from ..optimizers.base import Optimizer
+from ..optimizers.loss_scaling import LossScaler
 from ..run.parameters import stored_variables
 from ..run.states import Kind, by_name, each, entries, integer, number, text
 from .batches import batch_size_of, tested_batches
 from .context import RunnerContext
 from .evaluate import means_of, tested
 from .item import Following, Initialize, RunnerItem
-from .precision import Precision
+from .precision import Precision, lost_scale
+from .ranks import is_writer
 
 Cost = Variable | Sequence[Variable]
 
@@ -57,6 +60,8 @@ class Step(RunnerItem):
     takes_empty = False
     # whether its state has the values of the session
     saves_values = False
+    # whether its updates multiply their rates by `context.rate_factor`
+    scales_rate = True
     # names of parameters and statistics that are built with the next batch of a resumed training
     unbuilt: Sequence[str] = ()
     # of Evaluate, which attach themselves; None for a step that gives them no arrays
@@ -103,6 +108,14 @@ class Step(RunnerItem):
         """Return by name what inference needs: what is trained, and what the costs depend on."""
         found = {v.name: v for v in stored_variables(self.context.costs)}
         return {**self.context.parameters, **found}
+
+    def has_updated(self) -> bool:
+        """Return whether the last batch was one that updates, not one that adds to gradients."""
+        return True
+
+    def loss_scales(self) -> list[float]:
+        """Return the scales of the costs of mixed_float16, none of another precision."""
+        return []
 
     # ---- tests
 
@@ -230,6 +243,7 @@ class ForwardBackward(Step):
         self._gradients: dict[str, Variable] | None = None
         self._leader = context.forward._leader if context.forward is not None else self
         self._steps, self._is_due = [self], False
+        self._tells_of_scale = False
         if self._leader is not self:
             self._leader._steps.append(self)
         context.costs = [*context.costs, *self.costs]
@@ -309,6 +323,29 @@ class ForwardBackward(Step):
             evaluator.receive(None, joins=True)
         return 0.0
 
+    def has_updated(self) -> bool:
+        session, updates = self.context.session, [u for step in self._steps for u in step.updates]
+        due = [u.is_due for u in updates if u.is_due is not None]
+        # what they depend on is the number of batches in the sums: 0 after an update
+        counts = [[session.get(v).item() for v in stored_variables([each])] for each in due]
+        return len(due) < len(updates) or not updates or any(not any(each) for each in counts)
+
+    def loss_scales(self) -> list[float]:
+        scales = [v for step in self._steps for v in step.precision.loss_scales]
+        return [float(self.context.session.get(v)) for v in scales]
+
+    def on_pass_end(self, following: Following) -> None:
+        super().on_pass_end(following)
+        lost = [] if self._tells_of_scale else [*filter(None, map(lost_scale, self.loss_scales()))]
+        if lost and is_writer(self.context.ranks):
+            self._tells_of_scale = True
+            warn(
+                RuntimeWarning(
+                    f"{lost[0]}\n  hint: StopAtNaN() ends such a training; with "
+                    "precision='float32' StopAtNaN(operators=True) names the operator"
+                )
+            )
+
     def _gradient_targets(self):
         """{name of a parameter: its gradient} of all that the updates train."""
         if self._gradients is None:
@@ -338,6 +375,8 @@ class TrainStep(Step):
     what logs show; a checkpoint has all values of the session anyway. A rank that has no part of a
     batch calls the function with other rows of its own, whose gradients and cost have no weight.
     """
+
+    scales_rate = False  # of an optimizer that it does not know
 
     def __init__(
         self,
@@ -391,13 +430,18 @@ def _mean(costs):
 class Update(RunnerItem):
     """The update of the ForwardBackward around it, by an optimizer.
 
-    `var_list` are the parameters to train, by default all that the cost depends on.
+    `var_list` are the parameters to train, by default all that the cost depends on. A `LossScaler`
+    around the optimizer says how a cost of precision="mixed_float16" is scaled, which needs none.
     """
 
-    def __init__(self, optimizer: Optimizer, var_list: Sequence[Variable] | None = None):
-        if not isinstance(optimizer, Optimizer):
+    def __init__(
+        self, optimizer: Optimizer | LossScaler, var_list: Sequence[Variable] | None = None
+    ):
+        if not isinstance(optimizer, Optimizer | LossScaler):
             raise TypeError(f"Update: an optimizer, not {optimizer!r}")
-        self.optimizer, self.var_list = optimizer, var_list
+        self.scaler = optimizer if isinstance(optimizer, LossScaler) else None
+        self.optimizer = optimizer if isinstance(optimizer, Optimizer) else optimizer.optimizer
+        self.var_list = var_list
 
     def initialize(self, context: RunnerContext, following: Initialize) -> None:
         forward = context.forward
@@ -416,7 +460,7 @@ class Update(RunnerItem):
 
     def minimized(self, optimizer: Optimizer, costs: Sequence[Variable]) -> Assignments:
         """Return the update of the parameters; the optimizer may have its rate scaled."""
-        return self.precision.minimize(optimizer, costs, self.var_list)
+        return self.precision.minimize(optimizer, costs, self.var_list, scaler=self.scaler)
 
     def state(self) -> dict[str, Any]:
         return {

@@ -102,6 +102,11 @@ class Updater:
         """The learning rate of the last batch."""
         return float(self._rate)
 
+    @property
+    def loss_scale(self):
+        """The scale of the costs, None if they have none."""
+        return None if self._scaler is None else self._scaler.scale
+
     def start(self):
         """A training begins: pruned parameters get their masks."""
         self._samples = self._pass_id = 0

@@ -186,6 +186,9 @@ class TrainNetwork(training.Step):
         context.data.read_ahead()
         return {"cost": step.run(self.evaluators)}
 
+    def loss_scales(self):
+        return self.step.loss_scales()
+
     def learning_rate(self):
         """Return the learning rate of the last batch, for logs."""
         rate = self.step.updater.last_rate if self.step.updater is not None else 0.0

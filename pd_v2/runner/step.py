@@ -11,7 +11,7 @@ from pd_core.distributed.alone import add_participant, call
 from pd_core.distributed.empty import update_without_batch
 from pd_core.distributed.lookups import look_up
 from pd_core.run.states import array, by_name, entries, integer, maybe, text
-from pd_core.training.precision import Precision
+from pd_core.training.precision import Precision, lost_scale
 from pd_core.training.ranks import job
 
 from .. import event as events
@@ -374,9 +374,15 @@ class NetworkStep:
         names = [] if self._is_warned else self._watch.names()
         if self.tables:
             names = sorted(set().union(*pd.distributed.allgather(names)))
-        if names and self._is_first:
-            what = f"parameters are not finite: {quoted(names)}"
+        lost = [*filter(None, map(lost_scale, self.loss_scales()))]
+        what = f"parameters are not finite: {quoted(names)}" if names else next(iter(lost), None)
+        if what is not None and self._is_first and not self._is_warned:
             self._warn_once([f"train: at the end of pass {pass_id} {what}"])
+
+    def loss_scales(self):
+        """Return the scales of the costs of mixed_float16, none of another precision."""
+        scale = None if self.updater is None else self.updater.loss_scale
+        return [] if scale is None else [float(self.session.get(scale))]
 
     def _warn_once(self, lines):
         self._is_warned = True

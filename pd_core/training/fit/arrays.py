@@ -7,6 +7,7 @@ import numpy as np
 
 from ...graph.arrays import host_array
 from ...graph.errors import DTypeError, ShapeError
+from ...layers.layer import Layer
 
 _HINT = "  hint: a reader gives batches of arrays, not samples"
 Arrays = dict[str, np.ndarray]  # by what errors call them: x, or x[0] and x[1]
@@ -37,6 +38,12 @@ def checked(who: str, parts: Mapping[str, Any], inputs: Container[str] = ("x",))
     if sizes == {0}:
         raise ShapeError(f"{who}: there are no samples: {shapes}")
     return arrays
+
+
+def float_type(layer: Layer) -> np.dtype:
+    """Return the type that floats are fed to a layer in: float64 if its parameters are that."""
+    types = {v.dtype for v in layer.parameters() if v.dtype.kind == "f"}
+    return np.dtype(np.float64 if types == {np.dtype(np.float64)} else np.float32)
 
 
 def columns(data: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from ... import ops
 from ...graph.errors import ShapeError
 from ...graph.variable import Operand, Variable, describe
+from ...layers.layer import Layer
 from ...layers.losses import (
     L1,
     MSE,
@@ -84,7 +85,8 @@ class Criterion:
     ) -> Variable:
         """Return the cost, a scalar: the mean of a loss that gives one for each sample.
 
-        With weights w of n samples it is sum(w loss) / n, Keras's "sum_over_batch_size".
+        With weights w of n samples it is sum(w loss) / n, Keras's "sum_over_batch_size"; sum(w
+        loss) if the loss is one of ours with reduction="sum".
         """
         assert self.loss is not None
         if weight is None:
@@ -100,7 +102,8 @@ class Criterion:
             )
         if missing:
             weight = ops.unsqueeze(weight, list(range(weight.rank, losses.rank)))
-        return ops.reduce_mean(losses * weight)
+        is_sum = isinstance(self.loss, Layer) and getattr(self.loss, "reduction", None) == "sum"
+        return (ops.reduce_sum if is_sum else ops.reduce_mean)(losses * weight)
 
     def pair(self, outputs: Sequence[Any], targets: Sequence[Any]) -> tuple[Any, Any]:
         """Return what metrics compare; TypeError unless there is one output and one target."""

@@ -138,7 +138,8 @@ class Source:
 def source_of(who: str, x: Any, y: Any = None, **options: Any) -> Source:
     """Return the batches of arrays x and y, or of a reader x of batches (x, y).
 
-    The options are those of `array_source`; a reader takes `class_weight` and `is_weighted`.
+    The options are those of `array_source`; a reader takes `class_weight` and `is_weighted`, and
+    what is for arrays alone is a TypeError with it, unless it is None.
     """
     is_weighted, class_weight = options.pop("is_weighted", False), options.get("class_weight")
     if y is not None:
@@ -150,7 +151,19 @@ def source_of(who: str, x: Any, y: Any = None, **options: Any) -> Source:
         raise TypeError(f"{who}: y is missing, x has the shape {shapes}")
     if options.get("sample_weight") is not None:
         raise TypeError(f"{who}: sample_weight is for arrays, a reader gives (x, y, weights)")
+    _check_none_for_arrays(who, options)
     return Source(who, reader_of(x), is_weighted=is_weighted, class_weight=class_weight)
+
+
+def _check_none_for_arrays(who, options):
+    """Raise a TypeError if an option of ArrayReader is given with a reader."""
+    for name in ("batch_size", "shuffle", "seed"):
+        # a reader that is not to be shuffled is none
+        if options.get(name) is not None and options[name] is not False:
+            raise TypeError(
+                f"{who}: {name}={options[name]!r} is for arrays, a reader has batches and an order "
+                "of its own"
+            )
 
 
 def array_source(
@@ -162,15 +175,20 @@ def array_source(
     rows: slice = slice(None),
     **options: Any,
 ) -> Source:
-    """Return the batches of some rows of arrays; the other options are those of ArrayReader."""
+    """Return the batches of some rows of arrays; the other options are those of ArrayReader.
+
+    One that is None is left out.
+    """
+    options = {name: value for name, value in options.items() if value is not None}
     parts = {"x": x, "y": y, "weight": sample_weight}
     arrays = checked(who, {name: part for name, part in parts.items() if part is not None})
     reader = ArrayReader(*[a[rows] for a in arrays.values()], **options)
     return Source(who, reader, list(arrays), class_weight=class_weight)
 
 
-def reader_source(who: str, x: Any) -> Source:
-    """Return the batches of a reader of inputs alone."""
+def reader_source(who: str, x: Any, **options: Any) -> Source:
+    """Return the batches of a reader of inputs alone; options are those of `source_of`."""
+    _check_none_for_arrays(who, options)
     return Source(who, reader_of(x), is_labelled=False)
 
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from ...dynamic import guard, no_grad
+from ...dynamic import guard, no_grad, to_variable
 from ...graph.errors import ShapeError
 from ...graph.nested import mapped, variables_in
 from ...graph.variable import Variable
 from ...layers.layer import Layer
 from ..evaluate import tested
 from ..ranks import Ranks
+from .arrays import float_type
 from .criterion import Criterion
 from .data import Source
 from .modes import modes_kept
@@ -28,8 +29,8 @@ def evaluated(
     def compute(batch):
         targets = batch[source.targets]
         with guard(), no_grad():
-            outputs = list(variables_in(module(*batch[source.inputs])))
-            cost = float(criterion.cost(outputs, targets, None))
+            outputs = list(variables_in(module(*_typed(module, batch[source.inputs]))))
+            cost = float(criterion.cost(outputs, _typed(module, targets), None))
             pairs = [criterion.pair(outputs, targets) for _ in tallies]
             return {"cost": cost}, [[y.numpy(), label] for y, label in pairs]
 
@@ -72,8 +73,17 @@ def _taken(module, batch):
 def _outputs(module, batch, ranks):
     """The outputs for a batch, or for this rank's rows of it; None for no rows."""
     arrays, size = (batch, len(batch[0])) if ranks is None else ranks.part(batch)
-    outputs = mapped(Variable.numpy, module(*arrays))
+    with guard(), no_grad():  # where Variables of float64 have values
+        outputs = mapped(Variable.numpy, module(*_typed(module, arrays)))
     return outputs if size else None
+
+
+def _typed(module, arrays):
+    """Arrays as a module takes them: of float64 where it has such parameters."""
+    floats = float_type(module)
+    if floats == np.float32:  # which arrays become by themselves
+        return arrays
+    return [a if a.dtype.kind != "f" else to_variable(a, floats) for a in map(np.asarray, arrays)]
 
 
 def _concatenated(parts):

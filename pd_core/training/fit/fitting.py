@@ -6,11 +6,12 @@ from typing import Any
 from ...graph.recording import not_recording
 from ...layers.layer import Layer
 from ...optimizers.base import Optimizer
+from ...optimizers.loss_scaling import LossScaler
 from .. import Counter, Data, Device, Progress, RunnerContext, RunnerItem, TestEvery, runner_of
-from ..batches import Reader
+from ..batches import ArrayReader, Reader
 from ..functions import item_of
 from ..precision import checked_precision
-from .arrays import checked
+from .arrays import checked, float_type
 from .criterion import Criterion
 from .data import Source, array_source, source_of
 from .history import History, Recorder
@@ -32,11 +33,16 @@ def training_sources(
             raise TypeError("fit: takes validation_split or validation_data, not both")
         is_pair = isinstance(validation_data, tuple) and len(validation_data) == 2
         xv, yv = validation_data if is_pair else (validation_data, None)
+        plain = plain if is_pair else {}  # a reader has its own
         validation = source_of("fit: validation_data", xv, yv, **plain)
     elif validation_split:
         rows = _split(x, y, validation_split)
         validation = array_source("fit: validation_split", x, y, rows=slice(rows, None), **plain)
         options["rows"] = slice(rows)
+    if y is not None and options["shuffle"] is None:
+        options["shuffle"] = True
+    if y is None and validation is not None and isinstance(validation.reader, ArrayReader):
+        options["batch_size"] = None  # it is for the validation
     return source_of("fit", x, y, is_weighted=True, **options), validation
 
 
@@ -72,7 +78,7 @@ def fit(
     module: Layer,
     forward: Callable[..., Any],
     criterion: Criterion,
-    optimizer: Optimizer | None,
+    optimizer: Optimizer | LossScaler | None,
     training: Source,
     validation: Source | None,
     callbacks: Sequence[RunnerItem],
@@ -96,7 +102,7 @@ def fit(
             f"fit: {type(module).__name__}.train_one_batch says what it computes in\n"
             "  hint: pd.autocast(cost) in it, and a pd.LossScaler around its optimizer"
         )
-    if not is_stepping and not isinstance(optimizer, Optimizer):
+    if not is_stepping and not isinstance(optimizer, Optimizer | LossScaler):
         raise TypeError(
             f"fit: needs an optimizer, such as optimizer=pd.AdamOptimizer(), not {optimizer!r}"
         )
@@ -109,7 +115,8 @@ def fit(
             step = ModuleStep(module, criterion, training)
         else:
             update = KeptUpdate(optimizer)
-            step = StaticStep(forward, criterion, training, update, precision)
+            floats = float_type(module)
+            step = StaticStep(forward, criterion, training, update, precision, floats)
             inner.append(update)
         if step.evaluate is not None:
             inner.append(step.evaluate)

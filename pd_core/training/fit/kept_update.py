@@ -24,4 +24,4 @@ class KeptUpdate(Update):
         # minimize() finds parameters and gradients, and leaves the assignments to update().
         shared = SharedTracing(optimizer, kept)
         traced = variant(optimizer, {"update": shared.update})
-        return self.precision.minimize(traced, costs, self.var_list, shared.state)
+        return self.precision.minimize(traced, costs, self.var_list, shared.state, self.scaler)

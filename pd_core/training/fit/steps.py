@@ -21,6 +21,7 @@ from .kept_update import KeptUpdate
 from .modes import modes_kept
 
 Shape = tuple[int | None, ...]
+_FLOAT32 = np.dtype(np.float32)
 
 
 class SourceData(Data):
@@ -39,7 +40,8 @@ class StaticStep(ForwardBackward):
     """The cost of a module as a static graph of the shapes of the first batch.
 
     The first axis is the batch, of any size. When another axis has another size in a later batch,
-    the graph is built again, and takes any size there from then on.
+    the graph is built again, and takes any size there from then on. Arrays of float32 and float64
+    are fed as `float_type`.
     """
 
     def __init__(
@@ -49,10 +51,11 @@ class StaticStep(ForwardBackward):
         source: Source,
         update: KeptUpdate,
         precision: str = "float32",
+        float_type: np.dtype = _FLOAT32,
     ):
         self.forward, self.criterion, self.source = forward, criterion, source
         first = source.first()
-        self._dtypes = [np.dtype(np.float32) if a.dtype == np.float64 else a.dtype for a in first]
+        self._dtypes = [float_type if a.dtype in (_FLOAT32, np.float64) else a.dtype for a in first]
         self._built_for: list[list[Shape]] = []  # the shapes of the graphs so far
         self.update, self.evaluate = update, criterion.evaluate()
         cost = self._build([(None, *a.shape[1:]) for a in first])
@@ -165,6 +168,8 @@ def _text(shape):
 
 class ModuleStep(Step):
     """A training step by a call of a module, `train_one_batch`, for each batch."""
+
+    scales_rate = False  # of an optimizer that it does not know
 
     def __init__(self, module: Layer, criterion: Criterion, source: Source):
         self.module, self.criterion, self.source = module, criterion, source

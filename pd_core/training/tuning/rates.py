@@ -18,6 +18,7 @@ from ...optimizers.named import optimizer_named
 from ...run.session import default_session
 from .. import Counter, Data, Device, ForwardBackward, RunnerContext, RunnerItem, Update, runner_of
 from ..batches import Reader
+from ..fit.arrays import float_type
 from ..fit.criterion import Criterion, Loss, loss_named
 from ..fit.data import source_of
 from ..fit.kept_update import KeptUpdate
@@ -77,8 +78,8 @@ def find_learning_rate(
     lowest: float = 1e-7,
     highest: float = 10.0,
     steps: int = 100,
-    batch_size: int = 32,
-    seed: int = 0,
+    batch_size: int | None = None,
+    seed: int | None = None,
     smoothing: float = 0.9,
 ) -> RateTest:
     """Train for some steps with a rate that grows from each to the next, and take them back.
@@ -104,8 +105,8 @@ def find_learning_rate(
         lowest: the rate of the first step, above 0.
         highest: the rate of the last step.
         steps: how many rates, 2 or more.
-        batch_size: the samples of a step, of arrays.
-        seed: of the order of the samples.
+        batch_size: the samples of a step, of arrays; by default 32.
+        seed: of the order of the samples, of arrays; by default 0.
         smoothing: the share of the average in the next one, from 0 to below 1.
 
     Returns:
@@ -209,6 +210,8 @@ def _of_layer(
         raise TypeError(f"{_WHO}: inputs are for a cost; a layer is called with x")
     criterion = Criterion(loss_named(_WHO, loss), ())
     criterion.check(_WHO)
+    if y is not None:
+        options["shuffle"] = True  # costs in the order of sorted data say nothing of the rate
     source = source_of(_WHO, x, y, is_weighted=True, **options)
 
     def train(optimizer, base, test):
@@ -217,7 +220,7 @@ def _of_layer(
             if not layer.training:
                 layer.train()
             update = KeptUpdate(optimizer)
-            step = StaticStep(layer, criterion, source, update)
+            step = StaticStep(layer, criterion, source, update, float_type=float_type(layer))
             _run(SourceData(source, True), test, step, update)
 
     return train

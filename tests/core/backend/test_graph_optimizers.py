@@ -178,3 +178,14 @@ def test_sums_and_layer_normalizations_stay_apart_on_a_cpu(tmp_path):
         for names in (idle, without)
     )
     assert fused == {"SkipLayerNormalization"} and apart == {"Add", "LayerNormalization"}
+
+
+def test_factors_of_float64_keep_their_digits():
+    """A factor that ONNX Runtime makes an attribute of a product is a float32."""
+    for dtype, tolerance in (("float64", 1e-15), ("float32", 1e-6)):
+        x, w = pd.Variable([None, 3], dtype=dtype), pd.Variable(data=np.eye(3), dtype=dtype)
+        values = np.array([[0.1, 0.7, -0.3]])
+        scaled, divided = pd.eval([(x @ w) * 0.013, x @ (w / 0.7)], {x: values})
+        np.testing.assert_allclose(scaled, values * 0.013, rtol=tolerance)
+        np.testing.assert_allclose(divided, values / 0.7, rtol=tolerance)
+    assert "MatMulScaleFusion" not in idle_of("MatMul", "Mul")

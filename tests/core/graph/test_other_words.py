@@ -58,9 +58,12 @@ KERAS_METHODS = words("""
 """)
 KERAS_ARGUMENTS = words("""
     activation beta_1 beta_2 bias_initializer clipnorm data_format decay_rate dilation_rate
-    global_clipnorm input_dim input_shape keepdims kernel_initializer kernel_size num_heads
-    output_dim output_size pool_size return_sequences strides training units use_bias workers
+    filepath global_clipnorm input_dim input_shape keepdims kernel_initializer kernel_size min_lr
+    num_heads output_dim output_size pool_size restore_best_weights return_sequences
+    save_best_only strides training units use_bias workers
 """)
+# of PyTorch's GradScaler and WeightedRandomSampler
+OTHER_ARGUMENTS = words("init_scale num_samples num_channels")
 # what people type who remember a part of a name, or TensorFlow's shape(x)
 PARTS = ["BatchNorm", "DataParallel", "EMA", "ExponentialMovingAverage", "absolute", "shape"]
 
@@ -156,12 +159,12 @@ def torch_arguments():
 
 
 def test_each_argument_is_one_of_theirs():
-    assert set(ARGUMENTS) <= torch_arguments() | set(KERAS_ARGUMENTS) | {"num_channels"}
+    assert set(ARGUMENTS) <= torch_arguments() | set(KERAS_ARGUMENTS) | set(OTHER_ARGUMENTS)
 
 
 def test_each_argument_stands_for_one_that_there_is():
     own = set()
-    for face in (pd, pd.nn, pd.layer):
+    for face in (pd, pd.nn, pd.layer, pd.training):
         for x in vars(face).values():
             if callable(x) and getattr(x, "__module__", "").startswith("pd_core"):
                 try:
@@ -185,6 +188,19 @@ CALLS = [
     (
         lambda: pd.AdamOptimizer(params=[]),
         "no argument 'params'; the parameters are found from ",
+    ),
+    (
+        lambda: pd.training.StopEarly(restore_best_weights=True),
+        "StopEarly: no argument 'restore_best_weights'; it is called restore_best",
+    ),
+    (lambda: pd.training.SaveBest("f", save_best_only=True), "save_best_only'; SaveBest(path) has"),
+    (
+        lambda: pd.training.ArrayReader(np.ones(3), num_samples=2),
+        "ArrayReader: no argument 'num_samples'; it is called samples",
+    ),
+    (
+        lambda: pd.LossScaler(pd.AdamOptimizer(), init_scale=2.0),
+        "LossScaler: no argument 'init_scale'; it is called initial_scale",
     ),
     (lambda: pd.nn.FC(units=3), "FC: no argument 'units'; it is called size"),
     (lambda: pd.nn.LSTM(units=3), "LSTM: no argument 'units'; it is called hidden"),

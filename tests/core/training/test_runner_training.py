@@ -445,10 +445,26 @@ def test_settings_of_what_watches(kind):
         ReduceRate(factor=1)
 
 
+class Costs(pd.training.Step):
+    """A step of ours with these costs, which multiplies its rate by the factor."""
+
+    def __init__(self, costs):
+        self.costs = iter(costs)
+
+    def initialize(self, context, following):
+        context.forward = self
+        super().initialize(context, following)
+
+    def train_batch(self):
+        return {"cost": next(self.costs)}
+
+
 def test_factors_are_multiplied():
     factors = []
     see = Each(lambda context: factors.append(context.rate_factor))
-    watched([1, 2, 2, 0, 1, 1], ReduceRate(0.5, least=0.2), see)
+    step, reduce = Costs([1, 2, 2, 0, 1, 1]), ReduceRate(0.5, least=0.2)
+    with runner_of([Counter(), Data([0]), step, reduce, see]) as runner:
+        runner.run(6)
     assert factors == [1.0, 1.0, 0.5, 0.25, 0.25, 0.2]
 
 
