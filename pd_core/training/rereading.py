@@ -10,6 +10,7 @@ from ..graph.errors import GraphError
 from ..graph.variable import Variable
 from .positions import Reader, reader_name, resumed
 
+_OF_A_PASS = ("samples of a pass", "replacement")  # where they are not the usual ones
 _BYTES = 1 << 20  # of each array that a digest takes in
 _END = object()
 _HINT = "\n  hint: Resume(..., new_data=True) begins a pass over other data"
@@ -37,7 +38,8 @@ def _digest(arrays):
 
 def require_same(there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Raise a GraphError that names what differs between data of a checkpoint and those given."""
-    different = [key for key in {**here, **there} if there.get(key) != here.get(key)]
+    named = [*here, *(key for key in _OF_A_PASS if key not in here)]
+    different = [key for key in named if there.get(key) != here.get(key)]
     if not different:
         return
     if different == ["values"]:
@@ -50,8 +52,6 @@ def require_same(there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
 
 
 def _text(value):
-    if value is None:
-        return "not given"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
