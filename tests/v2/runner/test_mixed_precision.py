@@ -84,6 +84,21 @@ def test_an_overflow_changes_nothing_but_the_scale():
         np.testing.assert_array_equal(values[name], value)
 
 
+def test_a_scale_that_fits_no_gradient():
+    with build.fresh(1), pd.Session("cpu") as session:
+        trainer = made_trainer(precision="mixed_float16")
+
+        def handle(event):
+            if isinstance(event, paddle.event.EndIteration):
+                session.set(trainer._step.updater.loss_scale, 2.0**-40)
+
+        with pytest.warns(
+            NotFiniteWarning, match="end of pass 0 the loss scale is 9.09e-13: gradie"
+        ):
+            trainer.train(reader(), 2, handle)
+        assert trainer._step.loss_scales() == [2.0**-40]
+
+
 def is_mixed(trainer):
     nodes = ancestors([trainer._step.targets[0]])
     return any(n.op_type == "MatMul" and n.outputs[0].dtype == np.float16 for n in nodes)
