@@ -1,13 +1,12 @@
 """ONNX Runtime's graph optimizers, and which of them a program goes without.
 
 Each walks over the whole graph, also where it cannot find anything: for a step of thousands of
-operators that is a quarter of the time of creating a session. One fusion is slower on a CPU, and
-one rounds numbers of float64 to float32.
+operators that is a quarter of the time of creating a session. One fusion is slower on a CPU.
 """
 
 from itertools import product
 
-from .lowering import GATHER_OF_ONE, PRODUCT_OF_DOUBLES, Lowered
+from .lowering import GATHER_OF_ONE, Lowered
 
 _QUANTIZED = "an operator on quantized numbers"
 _FRAGMENTS = ("quant", "integer", "qlinear", "nbits", "qgemm", "qattention")
@@ -98,7 +97,5 @@ def idle_optimizers(program: Lowered) -> list[str]:
     idle += [name for name, count in found.items() if count < least]
     if "MatMulAddFusion" in idle and not any(program.pairs["Gemm", f] for f in _ACTIVATIONS):
         idle.append("GemmActivationFusion")  # there are no other Gemms than those
-    # the factor becomes an attribute, a float32: 0.01 is off by 2e-8
-    idle += ["MatMulScaleFusion"] if PRODUCT_OF_DOUBLES in there else []
     idle += [] if program.is_foldable else ["ConstantFolding"]
     return idle + (["CommonSubexpressionElimination"] if program.is_merged else [])

@@ -27,7 +27,6 @@ from .base import Graph
 from .merging import Merging
 
 GATHER_OF_ONE = "Gather of one"  # stands beside the types of operators
-PRODUCT_OF_DOUBLES = "a product of matrices of float64"
 _SEEN_THROUGH = {"Identity", "Cast", "Dropout", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 _SEEN_THROUGH |= {"Transpose", "Expand"}
 _LARGE = 1 << 20  # bytes; of larger constants with one value a file has only that value
@@ -238,8 +237,6 @@ class _Writer:
                 self.pairs[each, op_type] += 1
         if op_type == "Gather" and inputs[1].value is not None and inputs[1].value.size == 1:
             self.op_types.add(GATHER_OF_ONE)
-        if op_type == "MatMul" and inputs[0].dtype == np.float64:
-            self.op_types.add(PRODUCT_OF_DOUBLES)
         seen = (op_type,)
         if op_type in _SEEN_THROUGH and before:
             seen = tuple({op_type, *before[0]})
