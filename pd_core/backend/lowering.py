@@ -118,6 +118,7 @@ class _Writer:
         self.values: dict[str, Variable] = {}
         self.merging = Merging(graph.sizes) if graph.prepared else None
         self.outputs = graph.outputs
+        self.kept: set[Variable] = set()  # outputs that are copies of what others read
 
     def model(self, name):
         for v in self.graph.inputs:
@@ -126,10 +127,12 @@ class _Writer:
         self.tensors += [
             numpy_helper.from_array(array, self.names[v]) for v, array in fixed.items()
         ]
-        order = self._order(self.graph.outputs, self.graph.inputs)
+        order = ancestors(self.graph.outputs, stop=set(self.graph.inputs))
+        order = self._remaining(order, self.graph.outputs)
         if self.merging is not None:
             same = self.merging.same
             self.outputs = tuple([same.get(v, v) for v in self.graph.outputs])
+        self.kept = self._transposed_factors(order)
         self._reserve()
         if self.known is not None:
             self.layers.update(layers_of(order, self.known))
@@ -161,16 +164,40 @@ class _Writer:
         lowered.is_merged, lowered.values = self.merging is not None, self.values
         return lowered
 
-    def _order(self, outputs, inputs):
-        """The operators of a graph or a body, in the order in which they are written."""
-        order = ancestors(outputs, stop=set(inputs))
+    def _remaining(self, order, outputs):
+        """The operators of a graph or a body that are written, in their order."""
         return order if self.merging is None else self.merging.remaining(order, outputs)
 
     def _reserve(self):
         """Give the outputs that are computed the names that are wanted."""
         for v, name in zip(self.outputs, self.wanted, strict=False):
-            if v not in self.names and v.node is not None:
+            if v not in self.names and v.node is not None and v not in self.kept:
                 self._claim(v, name)
+
+    def _transposed_factors(self, order):
+        """The outputs that are a transpose, and a factor of a product to which another is added.
+
+        ONNX Runtime 1.31 makes a Gemm of these, in which it looks for all transposes at once, and
+        loses the one that is an output of the graph: a copy of it is the output.
+        """
+        outputs = {v for v in self.outputs if v.is_output_of("Transpose")}
+        found: set[Variable] = set()
+        if not outputs:
+            return found
+        products: dict[Variable, set[Variable]] = {}
+        for node in order:
+            inputs = node.inputs
+            if self.merging is not None:
+                same = self.merging.same
+                inputs = [same.get(x, x) for x in self.merging.inputs(node)]
+            if node.op_type in ("MatMul", "Gemm"):
+                products[node.outputs[0]] = outputs.intersection(inputs[:2])
+            terms = inputs[:2] if node.op_type == "Add" else ()
+            if node.op_type == "Gemm" and len(inputs) > 2:
+                terms = (node.outputs[0], inputs[2])
+            if any(x is not None and x.is_output_of("Transpose") for x in terms):
+                found.update(*[products.get(x, ()) for x in terms])
+        return found
 
     def _claim(self, v, name):
         self.names[v] = self._free(name)
@@ -249,11 +276,15 @@ class _Writer:
         """The graph of a body; it reads what it captured by the names of the outer graph."""
         outer, self.nodes = self.nodes, []
         self.depth += 1
-        for block_input, x in zip(block.captured, node.captures, strict=True):
-            self.names[block_input] = self._value(x)
+        order = ancestors(block.outputs, stop=set(block.inputs))
+        own = [*block.inputs, *(y for inner in order for y in inner.outputs)]
+        read = [self._value(x) for x in node.captures]
+        shadowed = {v: self.names.pop(v) for v in own if v in self.names}
+        merged = None if self.merging is None else self.merging.enter(order)
+        self.names.update(zip(block.captured, read, strict=True))
         for k, block_input in enumerate(block.block_inputs):
             self._claim(block_input, f"{name}_in{k}")
-        inside = self._order(block.outputs, block.inputs)
+        inside = self._remaining(order, block.outputs)
         if self.known is not None:
             self.known = {**self.known, **captured(node, self.known)}
             self.layers.update(layers_of(inside, self.known))
@@ -266,8 +297,11 @@ class _Writer:
             [self._typed(v, self.names[v]) for v in block.block_inputs],
             [self._typed(v, n) for v, n in zip(block.outputs, outputs, strict=True)],
         )
-        for v in (*block.inputs, *(y for inner in inside for y in inner.outputs)):
-            del self.names[v]  # another node may hold the same body
+        for v in own:  # another body may have them, too
+            self.names.pop(v, None)
+        self.names.update(shadowed)
+        if self.merging is not None and merged is not None:
+            self.merging.leave(order, merged)
         self.nodes = outer
         self.depth -= 1
         return proto
@@ -313,7 +347,7 @@ class _Writer:
         names: list[str] = []
         for v, want in zip_longest(outputs, wanted):
             name = self._value(v)
-            if name in inputs or name in names or v.value is not None:
+            if name in inputs or name in names or v.value is not None or v in self.kept:
                 free = want is not None and want not in self.taken
                 copy = self._free(want if free else f"{name}_out")
                 self.is_foldable = self.is_foldable or v.value is not None

@@ -47,6 +47,22 @@ class Merging:
         self._sizes = sizes
         self._constants: dict[tuple, Variable] = {}
 
+    def enter(self, order: Sequence[Node]) -> tuple[dict, dict]:
+        """Forget what is known of the nodes of a body; return it for `leave`.
+
+        Bodies may share nodes, and what is equal in one of them is not computed in another.
+        """
+        made = [y for node in order for y in node.outputs]
+        same = {y: self.same.pop(y) for y in made if y in self.same}
+        return same, {node: self.reads.pop(node) for node in order if node in self.reads}
+
+    def leave(self, order: Sequence[Node], before: tuple[dict, dict]) -> None:
+        """Forget a body, and know what was known when it was entered."""
+        self.enter(order)
+        same, reads = before
+        self.same.update(same)
+        self.reads.update(reads)
+
     def remaining(self, order: Sequence[Node], outputs: Sequence[Variable]) -> list[Node]:
         """Return the nodes of a graph, or of a body, that its outputs need once it is merged."""
         first: dict[tuple, tuple[Variable, ...]] = {}

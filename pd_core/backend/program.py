@@ -117,6 +117,8 @@ def _resolve_modes(targets, slots, training, is_step, forms, kernels, constants)
         if node.op_type == "OnnxForm":
             results = len(node.outputs)
             return node.inputs[results:] if form_of(node) else node.inputs[:results]
+        if node.op_type in SEGMENTS:
+            return node.inputs[: len(node.outputs)]
         return (node.inputs[side],) if node.op_type == "ModeSwitch" else node.inputs
 
     def resolve(node, inputs):

@@ -80,7 +80,8 @@ def named_alike(
             return False
         if type(a) is Form:
             if a is not b and not (
-                len(a.types) == len(b.types)
+                not (a.blocks or b.blocks)  # those of equal bodies are one
+                and len(a.types) == len(b.types)
                 and all(
                     d == e and _are_alike(dims, sizes)
                     for (dims, d), (sizes, e) in zip(a.types, b.types, strict=True)

@@ -6,6 +6,7 @@ from typing import Any
 from ..graph.nested import variables_in
 from ..graph.owned import Owned
 from ..graph.variable import Variable
+from ..ops.mode import in_body
 from ..ops.ranks import batch_norm_is_synchronized
 from .recorded_call import RecordedCall
 from .state import Assigned, State
@@ -39,7 +40,8 @@ def drawn_by(calls: Sequence[tuple]) -> list[tuple[int, int, int]] | None:
 def may_replay(template: Template, variables: Sequence[Variable | None]) -> bool:
     """Whether what a template changes is as it was where it was made."""
     return not template.effects or (
-        not batch_norm_is_synchronized()
+        not in_body()
+        and not batch_norm_is_synchronized()
         and all(getattr(variables[i], "initial", None) is not None for i, _ in template.effects)
     )
 
@@ -58,6 +60,16 @@ class Learning:
     def has_blocks(self) -> bool:
         """Whether there are loops or branches."""
         return any(node.form.blocks for node in self.added)
+
+    def may_be_kept(self, gradients: bool) -> bool:
+        """Return whether a template of these nodes is that of all equal calls.
+
+        Bodies of loops that are recorded without gradients have none anywhere; what is assigned in
+        a body is assigned by its loop.
+        """
+        if in_body() and any(node.form.effects for node in self.added):
+            return False
+        return gradients or not self.has_blocks
 
     def template(
         self,

@@ -18,10 +18,12 @@ from typing import Any, NamedTuple, cast
 from weakref import ref
 
 from ..graph.variable import Variable
+from ..ops.mode import SEGMENTS
 from ..run.fusion import asked
 from .alike import Leaf, named_alike
 from .recorded_call import RecordedCall
 from .recorded_node import RecordedNode
+from .templates import are_fixed
 from .trace import Trace, is_assigned
 
 _MOST = 8  # patterns that end with the same operator
@@ -188,7 +190,9 @@ class Pattern:
                 type(node) is RecordedCall
                 or (
                     type(node) is RecordedNode
-                    and not (node.form.blocks or node.form.effects)
+                    and not node.form.effects
+                    and (not node.form.blocks or node.op_type in SEGMENTS)
+                    and are_fixed(node.form.blocks.values())
                     and node.op_type != "Uniform"
                 )
                 for node in trace.order

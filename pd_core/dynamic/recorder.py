@@ -30,7 +30,7 @@ from .recorded_node import Form, RecordedNode, form, type_key
 from .repeats import find_repeat, note_repeat
 from .seen import changing, earlier_numbers, numbers
 from .state import State, state_of
-from .templates import Template, drawn, find, key_of, known
+from .templates import Template, drawn, find, key_of, known, shared_form
 from .update import minimize, minimize_again
 
 _MAY_HOLD_ARRAYS = {np.ndarray, list, tuple, Placeholder}
@@ -256,8 +256,7 @@ class Recorder:
             result = function(*args, **kwargs)
         finally:
             self.watched, self.learning = watched, None
-        # bodies of loops that are recorded without gradients have none anywhere
-        if self.site not in changing and (self.gradients or not learning.has_blocks):
+        if self.site not in changing and learning.may_be_kept(self.gradients):
             of = function, args, kwargs, result
             found = learning.template(self.state, *of, in_layer=watched is not None)
             if found is not None:
@@ -536,7 +535,7 @@ class Recorder:
         for name in ("output_names", "output_class", "output_state"):
             kwargs.pop(name, None)
         inputs = tuple([self.operand(x) for x in inputs])
-        return self._add(form(op_type, *args, **kwargs), inputs)
+        return self._add(shared_form(form(op_type, *args, **kwargs)), inputs)
 
     def compute(self, result: Any) -> None:
         """Compute what an op returned, unless it is in the body of a loop."""

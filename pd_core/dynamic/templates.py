@@ -12,7 +12,7 @@ import numpy as np
 
 from ..graph.node import Block, ancestors, current_location
 from ..graph.variable import Variable, is_open
-from ..ops.mode import mode
+from ..ops.mode import SEGMENTS, mode
 from ..run.structure import Key, Structure
 from .recorded_call import RecordedCall
 from .recorded_node import Form, RecordedNode, type_key
@@ -306,7 +306,7 @@ def make(
     `draws` are the prefixes of the names of its random draws. `effects` are (index, new value) of
     those of its persistent variables that change.
     """
-    if any(node.form.effects or not _are_fixed(node.form.blocks.values()) for node in nodes):
+    if any(node.form.effects or not are_fixed(node.form.blocks.values()) for node in nodes):
         return None
     if len(drawn(nodes)) != len(draws):  # one that is not of a named draw
         return None
@@ -343,17 +343,33 @@ def drawn(nodes: Sequence[RecordedNode]) -> list[tuple[int, int, int]]:
     return [node.attributes["key"] for node in nodes if node.op_type == "Uniform"]
 
 
-def _are_fixed(blocks: Iterable[Block]) -> bool:
+def are_fixed(blocks: Iterable[Block]) -> bool:
     """Whether bodies of loops and branches are the same in each call: they draw no numbers."""
     for block in blocks:
         for node in ancestors(block.outputs, set(block.inputs)):
-            if node.op_type == "Uniform" or node.effects or not _are_fixed(node.blocks.values()):
+            if node.op_type == "Uniform" or node.effects or not are_fixed(node.blocks.values()):
                 return False
     return True
 
 
+_shared: dict[tuple, Form] = {}  # forms with bodies, by all that tells them apart
+
+
+def shared_form(new: Form) -> Form:
+    """Return the form of a segment that was the first like it, by which patterns know it."""
+    if new.op_type not in SEGMENTS or not new.blocks:
+        return new
+    bodies = _Bodies(new.blocks)
+    key = (new.kind, tuple(new.types), bodies.key, tuple(bodies.names))
+    if len(_shared) >= _MOST:
+        _shared.clear()
+    return _shared.setdefault(key, new)
+
+
 class _Bodies(Structure):
     """The key of the bodies of an operator, with the names of sizes in `names`."""
+
+    has_marks = True
 
     def __init__(self, blocks: Mapping[str, Block]) -> None:
         self._begin(set(), False)

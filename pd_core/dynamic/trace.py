@@ -12,6 +12,7 @@ from ..graph.errors import GraphError, NotComputed
 from ..graph.node import Block, Node
 from ..graph.site import site_text
 from ..graph.variable import Variable, describe
+from ..ops.mode import SEGMENTS
 from ..run.structure import FED, STATE, Structure
 from .recorded_call import RecordedCall
 from .recorded_node import RecordedNode, type_key
@@ -60,6 +61,7 @@ class Trace(Structure):
     pending value) pairs that belong to the graph.
     """
 
+    has_marks = True
     pattern: Any = None  # a Pattern that it fits
     has_sizes_of_pattern = True  # whether this was made for a trace of the same sizes
     places: dict[Variable, int]  # in that, of a trace that a pattern is made of
@@ -310,7 +312,10 @@ class Trace(Structure):
         if not stale:
             return stale
         for node in self.nodes:
-            end = next((stale[x] for x in node.inputs if x in stale), None)
+            # what only the vjp of a custom gradient reads gets none
+            inputs = node.inputs[: len(node.inputs) - len(node.captures)]
+            inputs = inputs if node.op_type in SEGMENTS else node.inputs
+            end = next((stale[x] for x in inputs if x in stale), None)
             if end is None or node.op_type in zeros or getattr(node, "detached", False):
                 continue
             for y in node.outputs:

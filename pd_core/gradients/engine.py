@@ -15,7 +15,7 @@ from ..graph.variable import Operand, Variable, constant
 from .locations import Locations
 from .modes import Adjoints
 from .partials import partials
-from .reads import passes_gradients, reads_of
+from .reads import check_reached, passes_gradients, reads_of
 from .registry import QUANTIZING, ROUNDED, reasons, zeros
 
 
@@ -40,7 +40,8 @@ def gradients(
 
     Raises:
         DTypeError: a seed has another dtype than its cost.
-        GraphError: there is another number of seeds than of costs.
+        GraphError: there is another number of seeds than of costs; inside `pd.guard()`, the graph
+            on the way was used by a `backward`, or computed while a variable was data.
         NoGradient: a Variable is no float, or an operator has no gradient.
         ShapeError: a seed has another shape than its cost.
         TypeError: what is given is no Variable.
@@ -55,6 +56,7 @@ def gradients(
         if not is_float(v.dtype):
             raise NoGradient(f"gradients: {v!r} is no float, so it has no gradient")
     order = ancestors(costs)
+    check_reached(variables, costs, order)
     reads = reads_of(variables, costs, order)
     locations = Locations(order)
     adjoints = Adjoints(locations)

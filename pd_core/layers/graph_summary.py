@@ -134,6 +134,8 @@ def summary(
 
 def read_in_inference(node: Node) -> Inputs:
     """Return the inputs of a node that count in inference."""
+    if node.op_type in SEGMENTS:
+        return node.inputs[: len(node.outputs)]
     return (node.inputs[1],) if node.op_type == "ModeSwitch" else node.inputs
 
 

@@ -9,8 +9,10 @@ from ..graph.errors import GraphError, ShapeError
 from ..graph.node import refined
 from ..graph.rewrite import substitute
 from ..graph.variable import Operand, Variable, constant
+from .assigned import assigning, carried
 from .control import scan, while_loop
 from .gather import gather
+from .mode import building_body
 from .shape import concat, expand, size_of
 
 
@@ -56,7 +58,8 @@ class rnn:
         """Open the block that describes one step."""
         self._open = True
         try:
-            yield self
+            with building_body():
+                yield self
         finally:
             self._open = False
 
@@ -131,8 +134,17 @@ class _RecordedStep:
         recorded = [*self.block_inputs, *self.slices]
         replacements = dict(zip(recorded, [*states, *xs], strict=True))
         new = [m.new for m in self.block._memories]
-        out = substitute([*new, *self.block._outputs], replacements, stop=set(recorded))
+        out = _again([*new, *self.block._outputs], replacements)
         return out[: len(new)], out[len(new) :]
+
+
+def _again(outputs, replacements):
+    """The outputs of a body on other inputs, which assign what those assign."""
+    moving, recorded = carried(outputs, replacements), set(replacements)
+    results = [*outputs, *(value for _, value in moving.pairs)]
+    out = substitute(results, replacements, stop=recorded)
+    values = out[len(outputs) :]
+    return assigning(tuple(out[: len(outputs)]), [v for v, _ in moving.pairs], values)
 
 
 class while_op:
@@ -153,7 +165,8 @@ class while_op:
         """Open the block that describes one step."""
         self._open = True
         try:
-            yield self
+            with building_body():
+                yield self
         finally:
             self._open = False
 
@@ -174,14 +187,17 @@ class while_op:
         if self._open or self._condition is None:
             raise GraphError("while_op: describe a condition in `with w.stepnet():` first")
         _check_updated("while_op", self._memories)
-        block_inputs = [m.pre_state() for m in self._memories]
+        block_inputs, going = [m.pre_state() for m in self._memories], self._condition
 
-        def recorded(outputs):
-            return lambda *states: substitute(
-                outputs, dict(zip(block_inputs, states, strict=True)), stop=set(block_inputs)
+        def condition(*states):
+            replacements = dict(zip(block_inputs, states, strict=True))
+            return substitute([going], replacements, stop=set(block_inputs))
+
+        def body(*states):
+            return _again(
+                [m.new for m in self._memories], dict(zip(block_inputs, states, strict=True))
             )
 
-        condition, body = recorded([self._condition]), recorded([m.new for m in self._memories])
         init = [m.init for m in self._memories]
         return list(while_loop(lambda *states: condition(*states)[0], body, init))
 

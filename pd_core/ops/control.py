@@ -20,7 +20,9 @@ from ..graph.node import ancestors, control, latest_serial
 from ..graph.recording import deferred
 from ..graph.rewrite import close
 from ..graph.variable import Operand, Variable, constant, fresh_dim
+from .assigned import assigning, carried
 from .math import cast
+from .mode import building_body
 from .shape import arange, size_of, squeeze
 
 Values = Operand | Sequence[Operand] | None  # a state or an output: one Variable or several
@@ -39,7 +41,8 @@ def inside_loop(counter: Variable) -> Iterator[None]:
     """Enter the body of a loop with this step counter."""
     token = _counters.set((*_counters.get(), counter))
     try:
-        yield
+        with building_body():
+            yield
     finally:
         _counters.reset(token)
 
@@ -48,9 +51,11 @@ def inside_loop(counter: Variable) -> Iterator[None]:
 def outside_loop(counter: Variable) -> Iterator[None]:
     """Leave the body of the loop with this step counter, and those inside it, for a while."""
     counters = _counters.get()
-    token = _counters.set(counters[: counters.index(counter)])
+    outer = counters[: counters.index(counter)]
+    token = _counters.set(outer)
     try:
-        yield
+        with building_body(inside=bool(outer)):
+            yield
     finally:
         _counters.reset(token)
 
@@ -72,7 +77,7 @@ def scan(
 
     Raises:
         GraphError: there is nothing to scan over, or the step returns no pair, or another number of
-            states.
+            states, or neither a state nor an output.
         ShapeError: a state does not keep its shape and dtype, or an input has no axis.
     """
     states, xs = as_list(init), as_list(inputs)
@@ -89,13 +94,17 @@ def scan(
     if not isinstance(result, tuple) or len(result) != 2:
         raise GraphError("scan: the step returns a pair (new state, output)")
     new, ys = as_list(result[0]), as_list(result[1])
+    if not new and not ys:
+        raise GraphError("scan: the step returns neither a state nor an output")
     _check_states("scan", states, new)
+    moving = carried([*new, *ys], [*block_inputs, *slices])
+    states, block_inputs, new = moving.joined(states, block_inputs, new)
     if any(counter in node.inputs for node in ancestors([*new, *ys])):
         # ONNX's Scan has no step counter: scan over 0, 1, … too
         xs, slices = [*xs, arange(size_of(xs[0], 0))], [*slices, counter]
     blocks, captures = close({"body": [*new, *ys]}, {"body": [*block_inputs, *slices]})
-    out = scan_node(states, xs, captures, blocks["body"], ys, reverse)
-    count = len(states)
+    out = moving.assigned(scan_node(states, xs, captures, blocks["body"], ys, reverse), len(states))
+    count = len(states) - moving.count
     return restructure(init, out[:count]), restructure(result[1], out[count:])
 
 
@@ -123,11 +132,14 @@ def while_loop(
         new = as_list(body(*block_inputs))
     _check_states("while_loop", states, new)
     again = _scalar(_predicate("while_loop", condition(*new)))
-    blocks, captures = close({"body": [again, *new]}, {"body": [counter, going, *block_inputs]})
     first = _scalar(_predicate("while_loop", condition(*states)))
+    moving = carried(new, [counter, *block_inputs])
+    states, block_inputs, new = moving.joined(states, block_inputs, new)
+    blocks, captures = close({"body": [again, *new]}, {"body": [counter, going, *block_inputs]})
     limit = None if max_steps is None else constant(np.int64(max_steps))
     types = [(s.dims, s.dtype) for s in states]
     out = loop_node(limit, first, states, captures, blocks["body"], types)
+    out = moving.assigned(out, len(states))
     return restructure(init, out)
 
 
@@ -155,6 +167,8 @@ def for_loop(count: Operand, body: Callable, init: Values) -> tuple[Results, Res
         raise GraphError("for_loop: the body returns a pair (new state, output)")
     new, ys = as_list(result[0]), as_list(result[1])
     _check_states("for_loop", states, new)
+    moving = carried([*new, *ys], [counter, *block_inputs])
+    states, block_inputs, new = moving.joined(states, block_inputs, new)
     count = cast(constant(count), np.int64)
     blocks, captures = close(
         {"body": [going, *new, *ys]}, {"body": [counter, going, *block_inputs]}
@@ -162,7 +176,8 @@ def for_loop(count: Operand, body: Callable, init: Values) -> tuple[Results, Res
     steps = int(count.value) if count.value is not None and not count.rank else fresh_dim()
     types = [(s.dims, s.dtype) for s in states] + [((steps, *y.dims), y.dtype) for y in ys]
     out = loop_node(count, constant(True), states, captures, blocks["body"], types)
-    return restructure(init, out[: len(states)]), restructure(result[1], out[len(states) :])
+    out, kept = moving.assigned(out, len(states)), len(states) - moving.count
+    return restructure(init, out[:kept]), restructure(result[1], out[kept:])
 
 
 def cond(
@@ -189,16 +204,22 @@ def cond(
     results, bodies = {}, {}
     start = latest_serial()
     for key, fn in (("then_branch", true_fn), ("else_branch", false_fn)):
-        with deferred():
+        with deferred(), building_body():
             results[key] = fn()
         bodies[key] = as_list(results[key])
     then, other = bodies.values()
     if len(then) != len(other):
         raise GraphError(f"cond: one branch returns {len(then)} values, the other {len(other)}")
     types = [_common(a, b) for a, b in zip(then, other, strict=True)]
+    moving = {k: carried(b, (), lambda node: node.serial > start) for k, b in bodies.items()}
+    variables = list(dict.fromkeys(v for m in moving.values() for v in m.variables))
+    for key, own in moving.items():
+        bodies[key] = [*bodies[key], *own.after(variables, variables)]
+    types += [(v.dims, v.dtype) for v in variables]
     block_inputs: dict[str, list[Variable]] = {key: [] for key in bodies}
     blocks, captures = close(bodies, block_inputs, inside=lambda node: node.serial > start)
     out = control("If", [predicate, *captures], blocks, types)
+    out = assigning(out[: len(then)], variables, out[len(then) :])
     return restructure(results["then_branch"], out)
 
 

@@ -8,11 +8,13 @@ import numpy as np
 
 from ..graph.checks import axis_of
 from ..graph.errors import GraphError, ShapeError
-from ..graph.variable import Variable, constant
+from ..graph.nested import flattened, is_nested, is_sequence, unflattened
+from ..graph.variable import constant
 from .control import scan
 from .copies import move_axis
 
 _Result = TypeVar("_Result")
+_ARRAYS = (np.ndarray, np.generic, list, tuple)
 # The axis of the batch, None, or these in the nesting of arguments or results.
 Axes = int | None | Sequence[Any] | Mapping[Any, Any]
 
@@ -32,7 +34,9 @@ def vmap(
     The graph has a loop over the examples (ONNX's Scan): when it is compiled, operators that take a
     batch as well are moved out of it, others are computed for one example after the other. So
     `gradients` of each example can be had; where an op takes batches itself, calling it needs less
-    to compile. Gradients flow through it. Random draws are others for each example.
+    to compile. Gradients flow through it. Random draws are others for each example; moving
+    statistics are updated by each of them, in their order. Numbers, text and other objects whose
+    axis is None are given as they are, and a None among the results stays None.
 
     Args:
         function: a function of one example of each argument.
@@ -49,9 +53,14 @@ def vmap(
 
     @wraps(function)
     def mapped(*arguments, **options):
-        flat = [_flat(a, _is_nested) for a in arguments]
-        pattern, values = [p for p, _ in flat], [v for _, leaves in flat for v in leaves]
-        axes = _axes(arguments, values, in_axes)
+        flat = [flattened(a, is_nested) for a in arguments]
+        pattern, leaves = [p for p, _ in flat], [v for _, own in flat for v in own]
+        axes = _axes(arguments, in_axes)
+        values = [
+            v if axis is None and not isinstance(v, _ARRAYS) else constant(v)
+            for v, axis in zip(leaves, axes, strict=True)
+        ]
+        axes = [None if a is None else axis_of(x, a) for x, a in zip(values, axes, strict=True)]
         batched = [k for k, axis in enumerate(axes) if axis is not None]
         inputs = [move_axis(values[k], axes[k], 0) for k in batched]
         sizes = {x.dims[0] for x in inputs if isinstance(x.dims[0], int)}
@@ -63,75 +72,46 @@ def vmap(
             one = list(values)
             for k, x in zip(batched, slices, strict=True):
                 one[k] = x
-            result = function(*_nested(pattern, iter(one)), **options)
-            found, ys = _flat(result, _is_sequence)
-            results[:] = [found, _spread("out_axes", out_axes, result, _is_sequence)]
-            return None, ys
+            result = function(*unflattened(pattern, iter(one)), **options)
+            found, ys = flattened(result, is_sequence)
+            axes = _spread("out_axes", out_axes, result, is_sequence)
+            results[:] = [found, [None if y is None else a for y, a in zip(ys, axes, strict=True)]]
+            if any(a is None and y is not None for y, a in zip(ys, axes, strict=True)):
+                raise GraphError("vmap: out_axes are axes, all results have the batch")
+            # a loop has a result, also where the function has none: of a gradient there may be none
+            return None, [y for y in ys if y is not None] or slices[:1]
 
         _, ys = scan(step, None, inputs)
         found, axes = results
-        if None in axes:
-            raise GraphError("vmap: out_axes are axes, all results have the batch")
-        moved = [move_axis(y, 0, axis) for y, axis in zip(ys, axes, strict=True)]
-        return _nested(found, iter(moved))
+        each = iter(ys)
+        moved = [None if axis is None else move_axis(next(each), 0, axis) for axis in axes]
+        return unflattened(found, iter(moved))
 
     return mapped
 
 
-def _axes(arguments, values, in_axes):
-    """Return the axis of the batch in each value, or None."""
+def _axes(arguments, in_axes):
+    """Return the axis of the batch in each leaf of the arguments, or None."""
     if isinstance(in_axes, (list, tuple)) and len(in_axes) != len(arguments):
         raise GraphError(f"vmap: {len(in_axes)} in_axes for {len(arguments)} arguments")
-    own = in_axes if _is_sequence(in_axes) else [in_axes] * len(arguments)
+    own = in_axes if is_sequence(in_axes) else [in_axes] * len(arguments)
     pairs = zip(own, arguments, strict=True)
-    axes = [axis for a, v in pairs for axis in _spread("in_axes", a, v, _is_nested)]
+    axes = [axis for a, v in pairs for axis in _spread("in_axes", a, v, is_nested)]
     if all(axis is None for axis in axes):
         raise GraphError("vmap: no argument has a batch")
-    return [None if a is None else axis_of(x, a) for x, a in zip(values, axes, strict=True)]
+    return axes
 
 
-def _flat(value, is_nested):
-    """Return the nesting of a value, with None for each leaf, and the leaves as Variables."""
-    if isinstance(value, dict):
-        of_keys = {key: _flat(part, is_nested) for key, part in value.items()}
-        pattern = {key: found for key, (found, _) in of_keys.items()}
-        return pattern, [v for _, leaves in of_keys.values() for v in leaves]
-    if is_nested(value):
-        parts = [_flat(part, is_nested) for part in value]
-        make = getattr(type(value), "_make", type(value))  # a named tuple has several arguments
-        return make([found for found, _ in parts]), [v for _, leaves in parts for v in leaves]
-    return None, [constant(value)]
-
-
-def _is_sequence(value):
-    return isinstance(value, (list, tuple))
-
-
-def _is_nested(value):
-    """Whether a list or tuple has values in it, rather than the numbers of one array."""
-    kinds = (Variable, np.ndarray, dict)
-    return _is_sequence(value) and any(isinstance(v, kinds) or _is_nested(v) for v in value)
-
-
-def _nested(pattern, leaves):
-    """Return leaves in the nesting of a pattern."""
-    if isinstance(pattern, dict):
-        return {key: _nested(part, leaves) for key, part in pattern.items()}
-    if isinstance(pattern, (list, tuple)):
-        make = getattr(type(pattern), "_make", type(pattern))
-        return make([_nested(part, leaves) for part in pattern])
-    return next(leaves)
-
-
-def _spread(what, axes, value, is_nested):
+def _spread(what, axes, value, nests):
     """Return the axis of each leaf of a value; axes may be nested as far as they differ."""
     if axes is None or isinstance(axes, (int, np.integer)):
-        return [axes] * len(_flat(value, is_nested)[1])
+        _, leaves = flattened(value, nests)
+        return [None if v is None else axes for v in leaves]
     pairs = None
     if isinstance(value, dict) and isinstance(axes, Mapping) and axes.keys() == value.keys():
         pairs = [(axes[key], part) for key, part in value.items()]
-    elif is_nested(value) and _is_sequence(axes) and len(axes) == len(value):
+    elif nests(value) and is_sequence(axes) and len(axes) == len(value):
         pairs = list(zip(axes, value, strict=True))
     if pairs is None:
         raise GraphError(f"vmap: {what}={axes!r} are not nested as {value!r}")
-    return [axis for own, part in pairs for axis in _spread(what, own, part, is_nested)]
+    return [axis for own, part in pairs for axis in _spread(what, own, part, nests)]

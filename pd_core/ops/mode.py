@@ -22,6 +22,25 @@ _mode: ContextVar[bool | None] = ContextVar("pd_core.mode", default=None)
 mode = _mode.get
 
 
+_in_body: ContextVar[bool] = ContextVar("pd_core.in_body", default=False)
+in_body = _in_body.get  # whether the body of a loop or branch is built, which assigns with its node
+
+
+class building_body:
+    """Build the body of a loop or branch inside a `with`; or, not `inside`, what is around it."""
+
+    __slots__ = ("inside", "token")
+
+    def __init__(self, inside: bool = True) -> None:
+        self.inside = inside
+
+    def __enter__(self) -> None:
+        self.token = _in_body.set(self.inside)
+
+    def __exit__(self, *exc: object) -> None:
+        _in_body.reset(self.token)
+
+
 class in_mode:
     """Build what is inside a `with` for training, or for inference alone.
 
@@ -69,10 +88,11 @@ def mode_switch(
     if mode() is False:
         return b
     recording = recorder()
-    if recording is not None:
+    if recording is not None and not (effects and in_body()):
         if effects:
             recording.assign_with(a, [(v, constant(value)) for v, value in effects])
         return a
+    b = b if recording is None else a
     assignments = tuple([Assignment(v, value, is_effect=True) for v, value in effects])
     return composite("ModeSwitch", a, b, types=[(a.dims, a.dtype)], effects=assignments)
 

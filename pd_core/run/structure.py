@@ -13,6 +13,7 @@ from ..backend.base import Seam
 from ..graph.node import Block, Node, ancestors
 from ..graph.setting import setting_constant
 from ..graph.variable import Dim, Inputs, Variable, is_open
+from ..ops.mode import SEGMENTS
 
 FED, STATE, _FREE, _CONSTANT, _BODY = range(-5, 0)  # what a leaf is; operators are >= 0
 
@@ -36,6 +37,8 @@ class Structure:
     with what was read; such a read is the same as the variable itself. `constants` are what stands
     for the Variables of Settings that have not changed.
     """
+
+    has_marks = False  # whether it is of a graph that is yet to be differentiated
 
     def __init__(
         self,
@@ -88,7 +91,7 @@ class Structure:
             key.append(
                 tuple([-1 if x is None else numbers.get(x) or self._number(x) for x in inputs])
             )
-            if node.blocks:
+            if node.blocks and (self.has_marks or node.op_type not in SEGMENTS):
                 for name, block in node.blocks.items():
                     self._add_block(name, block)
             elif node.op_type == "Uniform":
@@ -102,10 +105,10 @@ class Structure:
                     key.append(y.dtype.num)
 
     def _selected(self, node: Node) -> Inputs:
-        """The inputs that count: one side of a mode switch, the results of a form."""
+        """The inputs that count: one side of a mode switch, the results of a form or segment."""
         if node.op_type == "ModeSwitch":
             return (node.inputs[self._side],)
-        if node.op_type == "OnnxForm":
+        if node.op_type == "OnnxForm" or (node.op_type in SEGMENTS and not self.has_marks):
             return node.inputs[: len(node.outputs)]
         return node.inputs
 

@@ -189,3 +189,18 @@ def test_factors_of_float64_keep_their_digits():
         np.testing.assert_allclose(scaled, values * 0.013, rtol=tolerance)
         np.testing.assert_allclose(divided, values / 0.7, rtol=tolerance)
     assert "MatMulScaleFusion" not in idle_of("MatMul", "Mul")
+
+
+def test_a_transpose_that_is_an_output_stays_one():
+    """ONNX Runtime 1.31 loses it in a Gemm to which a transpose is added."""
+    x = pd.Variable("x", shape=[None, 3])
+    t = pd.transpose(x, [1, 0])
+    y = pd.matmul(t, x) + pd.transpose(pd.matmul(t, pd.sin(x)), [1, 0])
+    a = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
+    want = [a.T, a.T @ a + (a.T @ np.sin(a)).T]
+    model = pd.export_onnx(None, [t, y], inputs=[x])
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for found in (pd.eval([t, y], {x: a}), session.run(None, {"x": a})):
+        for f, w in zip(found, want, strict=True):
+            np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-5)
+    assert [o.name for o in model.graph.output] == [t.name, y.name]
