@@ -84,7 +84,7 @@ def assigning(
 
 
 def _reading(value: Variable, v: Variable, current: Variable) -> Variable:
-    """Return a value that reads `current` wherever it reads a persistent variable."""
+    """Return a value that reads `current` wherever it reads the variable v."""
     read = [x for node in ancestors([value]) for x in node.inputs if x is not None]
     own = {x: current for x in (*read, value) if x is v or x.source is v}
     return substitute([value], own)[0] if own else value

@@ -139,13 +139,15 @@ class Network:
         if validation is not None and issparse(validation[0]):
             options["validation_data"] = Dense(options["batch_size"], *validation)
         data: tuple[Any, ...] = x, y
-        if issparse(x):
+        if not issparse(x):
+            options["seed"] = seed
+        else:  # a reader has an order of its own
             names = ("batch_size", "shuffle", "sample_weight")
             batch_size, shuffle, weights = (options.pop(name) for name in names)
             columns = [x, y] if weights is None else [x, y, weights]
             data = (Dense(batch_size, *columns, shuffle=shuffle, seed=seed),)
         with self._module() as module:
-            history = module.fit(*data, optimizer=self.optimizer, seed=seed, **options)
+            history = module.fit(*data, optimizer=self.optimizer, **options)
         self.epochs += history.epochs
         return history
 

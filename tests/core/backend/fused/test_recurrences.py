@@ -259,11 +259,12 @@ def test_threads_run_one_program_at_the_same_time(layer):
     x, values = layer
     feeds = [{x: floats(25 + 10 * k, 6 + k, 5, seed=k)} for k in range(3)]
     expected = [pd.eval(values, f) for f in feeds]
-    model = pd.default_session().compiler  # compiled: the threads only run it
+    session = pd.default_session()
+    model = session.compiler  # compiled: the threads only run it
     failed = []
 
     def run(k):
-        with pd.fused():
+        with session, pd.fused():
             for _ in range(10):
                 for a, b in zip(expected[k], pd.eval(values, feeds[k]), strict=True):
                     if not np.array_equal(a, b):
@@ -274,7 +275,7 @@ def test_threads_run_one_program_at_the_same_time(layer):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not failed and model is pd.default_session().compiler
+    assert not failed and model is session.compiler
 
 
 def test_rows_that_differ_are_an_error_of_the_run(left):
