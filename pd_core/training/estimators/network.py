@@ -154,8 +154,10 @@ class Network:
     def predict(self, x: np.ndarray, batch_size: int) -> np.ndarray:
         """Return the outputs [N, outputs] in evaluation mode."""
         with self._module() as module:
-            data = Dense(batch_size, x) if issparse(x) else x
-            outputs: np.ndarray = module.predict(data, batch_size=batch_size)
+            if issparse(x):
+                outputs: np.ndarray = module.predict(Dense(batch_size, x))
+            else:
+                outputs = module.predict(x, batch_size=batch_size)
         return outputs
 
     def __getstate__(self) -> dict[str, Any]:
