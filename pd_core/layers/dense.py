@@ -63,8 +63,9 @@ class Embedding(Layer):
         width: int,
         padding_id: int | None = None,
         kernel_init: Initial = None,
-        row_sparse: bool = False,
         name: str | None = None,
+        *,
+        row_sparse: bool = False,
     ) -> None:
         super().__init__(name)
         if padding_id is not None and not 0 <= padding_id < words:

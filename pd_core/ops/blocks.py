@@ -135,7 +135,7 @@ class _RecordedStep:
         replacements = dict(zip(recorded, [*states, *xs], strict=True))
         new = [m.new for m in self.block._memories]
         out = _again([*new, *self.block._outputs], replacements)
-        return out[: len(new)], out[len(new) :]
+        return [*out[: len(new)]], [*out[len(new) :]]
 
 
 def _again(outputs, replacements):
