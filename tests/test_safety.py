@@ -51,6 +51,7 @@ RUNS = {
     "pd_v2.pickles.plain: pickle.Unpickler": "it refuses every name, so nothing is called",
     "pd_v2.python2.shims.pickles: pickle.Unpickler": PROGRAM,
     "pd_v2.python2.shims.third_party: numpy.load(allow_pickle=True)": PROGRAM,
+    "pd_core.backend.forks: ctypes": "a reference that nobody gives back, to what a fork has",
     "pd_core.backend.devices: ctypes": "it asks CUDA's driver how many devices there are",
     "pd_core.backend.ort_arrays: ctypes": "the memory of a value of bfloat16",
     # modules by their names

@@ -22,6 +22,7 @@ from .bound import Bound
 from .devices import cores
 from .devices import device as find_device
 from .fallbacks import count_fallbacks
+from .forks import not_ended_by_forks
 from .fused import onednn
 from .fused.onednn.channels_last import channels_last, channels_last_exactly
 from .fused.program import failed_member, fuse
@@ -92,8 +93,10 @@ def session(
         options.add_free_dimension_override_by_name(name, size)
     providers = found.add_to(options, recorded)
     # a provider that fails is an error, and not a reason to take the CPU
-    opened = onnxruntime.InferenceSession(
-        model, options, providers, disabled_optimizers=list(without), enable_fallback=0
+    opened = not_ended_by_forks(
+        onnxruntime.InferenceSession(
+            model, options, providers, disabled_optimizers=list(without), enable_fallback=0
+        )
     )
     if found.provider and found.provider not in opened.get_providers():
         raise RuntimeError(f"ONNX Runtime could not load {found.provider} for {device!r}")

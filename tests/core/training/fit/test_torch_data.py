@@ -1,5 +1,7 @@
 """PyTorch's tensors, DataLoaders and data sets as the data of `fit` and of a Runner."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,10 @@ def fitted(*data, **more):
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_loader_is_as_arrays(workers):
     """The last batch is shorter."""
-    loader = DataLoader(DATA, batch_size=16, num_workers=workers)
+    if workers:  # a fork, whose collector must end nothing of other tests that waits for threads
+        gc.collect()
+        gc.freeze()
+    loader = DataLoader(DATA, batch_size=16, num_workers=workers, timeout=120 * workers)
     found = fitted(loader, validation_data=loader)
     arrays = X.numpy(), Y.numpy()
     expected = fitted(*arrays, batch_size=16, shuffle=False, validation_data=arrays)
