@@ -17,6 +17,7 @@ from ..graph.node import Block, Node, ancestors, latest_serial, new_node
 from ..graph.recording import deferred
 from ..graph.rewrite import close, substitute
 from ..graph.variable import Variable, constant, describe
+from .partials import is_unwanted
 from .registry import Gradients, gradient
 
 _Vjp = Callable[..., Any]
@@ -318,10 +319,12 @@ def custom_gradients(node: Node, *dys: Variable | None) -> Gradients:
     ]
 
 
-def _refusal(x: Variable) -> Callable[[], Variable]:
+def _refusal(x: Variable) -> Callable[[], Variable | None]:
     """What raises the error of a gradient that is asked for, and goes to no input."""
 
-    def refuse() -> Variable:
+    def refuse() -> Variable | None:
+        if is_unwanted(x):  # bodies are differentiated by all that they capture
+            return None
         raise NoGradient(f"the function of pd.custom_gradient {_lost(x)}")
 
     return refuse

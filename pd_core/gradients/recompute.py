@@ -11,6 +11,7 @@ from ..graph.node import Node, ancestors, composite, latest_serial
 from ..graph.rewrite import rewrite
 from ..graph.variable import Inputs, Variable
 from .engine import gradients
+from .partials import is_unwanted
 from .registry import Gradients, gradient
 
 _Result = TypeVar("_Result")
@@ -100,7 +101,7 @@ def recomputed_gradients(node: Node, *dys: Variable | None) -> Gradients:
         replacements=placeholders,
         only={"Uniform"},
     )
-    floats = [x for x in inputs if is_float(x.dtype)]
+    floats = [x for x in inputs if is_float(x.dtype) and not is_unwanted(x)]
     seeds = [dy for _, dy in pairs]
     partials = gradients(again, [placeholders.get(x, x) for x in floats], seeds)
     actual = {placeholder: _after(arrived, x) for x, placeholder in placeholders.items()}

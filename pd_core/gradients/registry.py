@@ -19,7 +19,7 @@ from ..graph.node import Node, apply
 from ..graph.site import is_internal
 from ..graph.variable import Operand, Variable, is_open
 
-Gradients = Sequence[Variable | Callable[..., Variable] | None]  # what a rule returns
+Gradients = Sequence[Variable | Callable[..., Variable | None] | None]  # what a rule returns
 Rule = Callable[..., Gradients]
 Attributes = Mapping[str, Any]  # of a node, by name
 _Function = TypeVar("_Function", bound=Callable)
