@@ -252,7 +252,10 @@ class Pattern:
             return None
         through = self.through
         for place, number, tracked in self.computed:
-            attributes = pool[place].__dict__
+            y = pool[place]
+            if y is None:  # an output that nobody holds any more, and the only one
+                return None
+            attributes = y.__dict__
             if (
                 attributes.get("node") is not nodes[number]
                 or attributes.get("tracked", False) is not tracked

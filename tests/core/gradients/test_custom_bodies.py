@@ -206,3 +206,41 @@ def test_data_whose_graph_has_ended_may_be_read_by_a_formula():
         f = pd.custom_gradient(cube, lambda x, y, dy: dy * mask)
         pd.reduce_sum(f(w)).backward()
         np.testing.assert_allclose(w.gradient(), 1 / (1 + np.exp(-A)), rtol=1e-6)
+
+
+def test_functions_in_bodies_read_data():
+    """Arrays, changing numbers and slices of data have no gradient, and none is refused."""
+    masks = np.float32([[1, 0, 2], [0, 1, 3]])
+
+    def masked(x, mask, factor):
+        vjp = lambda v, y, dy: dy * mask * (2.0 * factor)  # noqa: E731
+        return pd.custom_gradient(lambda v: v * mask * factor, vjp)(x)
+
+    def costs(x, factor):
+        yield pd.vmap(lambda r, m: masked(r, m, factor))(x, masks)
+        yield pd.vmap(lambda r: masked(r, masks[0], factor))(x)
+        yield pd.cond(pd.reduce_sum(x) > 0.0, lambda: masked(x, masks, factor), lambda: x)
+        yield pd.recompute(lambda v: masked(pd.tanh(v), masks, factor), x)
+
+    a = np.stack([A, A])
+    for factor in (1.5, 2.5, 3.5, 4.5):
+        with pd.guard():
+            x = pd.to_variable(a)
+            x.stop_gradient = False
+            found = [pd.gradients(c, [x])[0].numpy() for c in map(pd.reduce_sum, costs(x, factor))]
+        want = 2 * factor * np.stack([masks, masks[[0, 0]], masks, masks / np.cosh(a) ** 2])
+        np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+def test_one_of_several_results_is_held_later():
+    """A second result, that was computed with the first, is another program than one that is."""
+    add = pd.custom_gradient(
+        lambda a, b: (pd.sin(a) * b, a + b), lambda a, b, y, z, dy, dz: (dy * b + dz, dy * a + dz)
+    )
+    with pd.guard(immediate=True):
+        a, b = pd.to_variable(A), pd.to_variable(A)
+        a.stop_gradient = False
+        y, z = add(a, b)
+        last = pd.sin(add(y + pd.sin(z), b)[-1])
+        want = np.sin(np.sin(A) * A + np.sin(2 * A) + A)
+        np.testing.assert_allclose(last.numpy(), want, rtol=1e-5)
