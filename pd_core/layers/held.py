@@ -5,14 +5,27 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..graph.errors import NameConflict
+from ..graph.holder import Holder
 from ..graph.variable import Variable
 
 _SEQUENCES, _UNORDERED = (list, tuple), (set, frozenset, deque)
-_HOLDERS = (*_SEQUENCES, dict, *_UNORDERED)
+_HOLDERS = (*_SEQUENCES, dict, *_UNORDERED, Holder)
 _OWN = {  # attributes of every layer
     *("_layers", "_variables", "_buffers", "_held", "_loaded", "_lacking", "_names"),
     *("_pre_hooks", "_hooks", "_inputs", "_functions"),
 }
+
+
+class BufferName(str):
+    """The name of a Variable that a `Holder` says is a buffer."""
+
+
+class _OwnName(str):
+    """A name that a `Holder` gives to a parameter, with any characters."""
+
+
+class _OwnBufferName(_OwnName):
+    """A name that a `Holder` gives to a buffer."""
 
 
 class Part:
@@ -40,6 +53,7 @@ def held(name: str, value: Any) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for keys, part in _held(name, value, ()):
         full = ".".join([name, *[_text(name, key, part) for key in keys]])
+        full = BufferName(full) if isinstance(keys[-1], _OwnBufferName) else full
         if named.setdefault(full, part) is not part:
             raise NameConflict(f"{full!r} are two layers or variables: keys are equal as text")
     return named
@@ -48,6 +62,10 @@ def held(name: str, value: Any) -> dict[str, Any]:
 def _held(name, value, inside) -> Iterator[tuple[tuple, Any]]:
     """Yield (keys, part) of all in a value; `inside` are the containers around it."""
     if any(value is outer for outer in inside):
+        return
+    if isinstance(value, Holder):
+        for own, v, is_buffer in value.held_variables():
+            yield (_OwnBufferName(own) if is_buffer else _OwnName(own),), v
         return
     is_unordered = isinstance(value, _UNORDERED)
     pairs = list(value.items()) if isinstance(value, dict) else list(enumerate(list(value)))
@@ -66,6 +84,8 @@ def _held(name, value, inside) -> Iterator[tuple[tuple, Any]]:
 
 
 def _text(name, key, part):
+    if isinstance(key, _OwnName):
+        return str(key)
     is_number = isinstance(key, int) and not isinstance(key, bool)
     if is_number or (isinstance(key, str) and key and "." not in key and "/" not in key):
         return str(key)

@@ -25,7 +25,7 @@ from ..graph.names import (
 from ..graph.variable import Variable
 from ..graph.whole import on_failure
 from ..run.session import default_session
-from .held import Part, held, is_stored, may_hold
+from .held import BufferName, Part, held, is_stored, may_hold
 from .loading import Loading, check_shape
 from .parameter import free_name
 from .pickling import restored, root_of, stored
@@ -63,7 +63,7 @@ class Structure(Part):
         self._layers: dict[str, Any] = {}
         self._variables: dict[str, Variable] = {}
         self._buffers: set[str] = set()
-        self._held: set[str] = set()  # attributes that are lists, tuples and dicts
+        self._held: set[str] = set()  # attributes that are lists, tuples, dicts and holders
         self._names: dict[str, ref[Structure]] = {}  # of layers that are or were below it
         self._lacking: list[str] = []  # parameters that were built without a loaded value
         self._loaded: dict[str, np.ndarray] = {}  # values of what is not built yet
@@ -261,7 +261,8 @@ class Structure(Part):
         """Yield (dotted name, variable, whether it is a buffer), each variable once."""
         for path, layer, name, v in self._named_parts():
             is_held = name not in layer._variables
-            yield path + name, v, name in layer._buffers or (is_held and v.dtype.kind != "f")
+            is_buffer = is_held and (v.dtype.kind != "f" or isinstance(name, BufferName))
+            yield path + name, v, name in layer._buffers or is_buffer
 
     def _named_parts(self):
         """Yield (prefix, layer, name, variable), each variable once."""

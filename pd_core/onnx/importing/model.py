@@ -1,12 +1,13 @@
 """ONNX models of any origin as functions of Variables."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from onnx import ModelProto
 
 from ...graph.errors import DamagedModel, DTypeError, ModelError, ShapeError
+from ...graph.holder import Holder
 from ...graph.names import remember_sizes
 from ...graph.variable import Operand, Variable, constant, describe, format_dims
 from ...graph.whole import Whole
@@ -77,7 +78,7 @@ def import_onnx(
         )
 
 
-class ImportedModel:
+class ImportedModel(Holder):
     """A model as a function: each call `f(x)` builds its graph anew on Variables.
 
     An input that is a sequence is a list of Variables; an optional one may be left out.
@@ -134,6 +135,18 @@ class ImportedModel:
                 raise DamagedModel(f"the output {y!r} is computed by no node")
         self.inferred = inferred_dims(model)
         self.reader: Reader | None = None
+
+    def held_variables(self) -> Iterator[tuple[str, Variable, bool]]:
+        """Yield (name, variable, whether it is a buffer) of parameters and of what tuning adds.
+
+        A layer that has the model as its attribute has these, and saves them.
+        """
+        statistics = self.stored.statistics
+        yield from [(name, v, v in statistics) for name, v in self.parameters.items()]
+        for key, function in self.reparametrized.items():
+            for name, v in getattr(function, "variables", dict)().items():
+                yield f"{self.stored.decisions[key].name}.{name}", v, False
+        yield from [(name, v, True) for name, v in getattr(self.operands, "buffers", dict)().items()]
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)

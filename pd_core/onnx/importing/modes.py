@@ -37,7 +37,9 @@ def _batch_norm(op, training, stored, inside):
         raise ModelError("its statistics cannot move inside of a loop or branch")
     options = {k: v for k, v in op.attributes.items() if k in ("epsilon", "momentum")}
     y = ops.batch_norm(*op.inputs, **options)
-    updated = [a.value for a in y.node.effects]
+    updated = [] if op.outputs == 1 else [a.value for a in y.node.effects]
+    if not updated:  # in inference they stay; inside `pd.guard()` they have moved already
+        return [y, *map(ops.identity, statistics)][: op.outputs]
     pairs = zip(updated, statistics, strict=True)
     return [y, *(ops.mode_switch(new, old) for new, old in pairs)][: op.outputs]
 

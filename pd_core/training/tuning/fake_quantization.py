@@ -120,6 +120,15 @@ class FakeQuantization:
         """Return the state of the ranges, three numbers for each activation."""
         return [v for r in self.ranges.values() for v in r.variables()]
 
+    def buffers(self) -> dict[str, Variable]:
+        """Return the state of the ranges by name, which a module that has the model saves."""
+        parts = ("range_low", "range_high", "range_weight")
+        return {
+            f"{name}.{part}": v
+            for name, r in self.ranges.items()
+            for part, v in zip(parts, r.variables(), strict=True)
+        }
+
     def calibration(self, targets: Variable | Sequence[Variable]) -> Update:
         """Return an Update that moves the ranges by a batch, and trains nothing."""
         several = [targets] if isinstance(targets, Variable) else list(targets)

@@ -96,6 +96,10 @@ class Adapted:
         """Return the sum."""
         return self.adapter.sum(weight, self.lora.scale)
 
+    def variables(self) -> dict[str, Variable]:
+        """Return the factors, which a module that has the model saves with it."""
+        return {"lora_A": self.adapter.a, "lora_B": self.adapter.b}
+
 
 class LoRA:
     """The adapters of a model by the names of their weights.
