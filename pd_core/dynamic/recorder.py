@@ -64,6 +64,8 @@ def _literal(array: np.ndarray, found: Mapping[str, Any]) -> Variable:
     same = array.dtype is found["dtype"]
     attributes["eager_value"] = array.copy() if same else as_array(array, found["dtype"])
     attributes["literal"] = True
+    if array.dtype.num == _DOUBLE:
+        attributes["exact"] = array  # for the op whose argument it is, beside float64
     return leaf
 
 

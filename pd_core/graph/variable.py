@@ -480,7 +480,8 @@ def constant(value: Operand, dtype: DTypeLike | None = None, name: str | None = 
     """
     if isinstance(value, Variable):
         if value.literal and dtype is not None and value.dtype != dtype:
-            array = as_array(value.eager_value, dtype)
+            exact = value.__dict__.get("exact", value.eager_value)  # of float64, if it was
+            array = as_array(exact, dtype)
             return Variable.of(value.dims, array.dtype, value.name, eager_value=array, literal=True)
         return value
     if isinstance(value, (str, bytes)):

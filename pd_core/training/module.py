@@ -188,8 +188,8 @@ class Module(Layer):
         and in steps inside `pd.guard()`. A module with `train_one_batch` is called with each batch
         instead; it returns the cost, or (output, cost) for metrics, and has its own optimizer.
 
-        `validation_data` is (x, y) or a reader; `validation_split` takes this share of the arrays
-        from their end, before they are shuffled. `metrics`, names, instances of
+        `validation_data` is (x, y), (x, y, weights) or a reader; `validation_split` takes this
+        share of the arrays from their end, before they are shuffled. `metrics`, names, instances of
         `pd.metrics.Metric` or functions (y_true, y_pred), compare one output with one y.
         `callbacks` are items around the step, such as `pd.training.StopEarly`; `Resume` continues
         a training that `SaveEvery` saved. A function among them is called with the context after

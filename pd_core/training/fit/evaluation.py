@@ -27,10 +27,11 @@ def evaluated(
     """
 
     def compute(batch):
-        targets = batch[source.targets]
+        targets, weights = batch[source.targets], batch[source.targets.stop :]
         with guard(), no_grad():
             outputs = list(variables_in(module(*_typed(module, batch[source.inputs]))))
-            cost = float(criterion.cost(outputs, _typed(module, targets), None))
+            (weight,) = map(to_variable, _typed(module, weights)) if weights else (None,)
+            cost = float(criterion.cost(outputs, _typed(module, targets), weight))
             pairs = [criterion.pair(outputs, targets) for _ in tallies]
             return {"cost": cost}, [[y.numpy(), label] for y, label in pairs]
 

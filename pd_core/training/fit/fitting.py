@@ -27,13 +27,15 @@ def training_sources(
 
     The options are `batch_size`, `shuffle`, `seed`, `sample_weight` and `class_weight`.
     """
-    validation, plain = None, {"batch_size": options["batch_size"]}
+    validation = None
+    plain: dict[str, Any] = {"batch_size": options["batch_size"]}
     if validation_data is not None:
         if validation_split:
             raise TypeError("fit: takes validation_split or validation_data, not both")
-        is_pair = isinstance(validation_data, tuple) and len(validation_data) == 2
-        xv, yv = validation_data if is_pair else (validation_data, None)
-        plain = plain if is_pair else {}  # a reader has its own
+        xv, yv, plain = validation_data, None, {"is_weighted": True}  # a reader has its own size
+        if isinstance(validation_data, tuple) and 2 <= len(validation_data) <= 3:
+            xv, yv, *weights = validation_data
+            plain = {"batch_size": options["batch_size"], "sample_weight": (*weights, None)[0]}
         validation = source_of("fit: validation_data", xv, yv, **plain)
     elif validation_split:
         rows = _split(x, y, validation_split)
@@ -116,7 +118,10 @@ def fit(
         else:
             update = KeptUpdate(optimizer)
             floats = float_type(module)
-            step = StaticStep(forward, criterion, training, update, precision, floats)
+            is_weighted = validation is not None and "weight" in validation.names
+            step = StaticStep(
+                forward, criterion, training, update, precision, floats, is_weighted
+            )
             inner.append(update)
         if step.evaluate is not None:
             inner.append(step.evaluate)

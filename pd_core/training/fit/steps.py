@@ -52,9 +52,15 @@ class StaticStep(ForwardBackward):
         update: KeptUpdate,
         precision: str = "float32",
         float_type: np.dtype = _FLOAT32,
+        is_weighted: bool = False,
     ):
+        """`is_weighted` tells that validations have weights, whether the training has any or not."""
         self.forward, self.criterion, self.source = forward, criterion, source
-        first = source.first()
+        self._validation: Source | None = None  # that runs, or ran last
+        first, self.names = source.first(), list(source.names)
+        if is_weighted and "weight" not in self.names:
+            self.names.append("weight")
+            first = Batch((*first, np.ones(len(first[0]), np.float32)))
         self._dtypes = [float_type if a.dtype in (_FLOAT32, np.float64) else a.dtype for a in first]
         self._built_for: list[list[Shape]] = []  # the shapes of the graphs so far
         self.update, self.evaluate = update, criterion.evaluate()
@@ -66,10 +72,10 @@ class StaticStep(ForwardBackward):
         source, size = self.source, fresh_dim()
         self._slots = [
             Variable.of((size, *[as_dim(name, d) for d in shape[1:]]), dtype, name)
-            for name, shape, dtype in zip(source.names, shapes, self._dtypes, strict=True)
+            for name, shape, dtype in zip(self.names, shapes, self._dtypes, strict=True)
         ]
         inputs, targets = self._slots[source.inputs], self._slots[source.targets]
-        weight = self._slots[-1] if "weight" in source.names else None
+        weight = self._slots[-1] if "weight" in self.names else None
         try:
             outputs = list(variables_in(self.forward(*inputs)))
         except (NotComputed, TypeError) as error:
@@ -94,10 +100,16 @@ class StaticStep(ForwardBackward):
         self._set_targets()
 
     def fed(self, batch: Sequence[np.ndarray]) -> Mapping[Variable | str, Any]:
-        """Return the feeds of a batch; in a validation each sample has the weight 1."""
-        names, shapes, arrays = self.source.names, self._built_for[-1], list(batch)
+        """Return the feeds of a batch; without weights each sample has the weight 1."""
+        names, shapes, arrays = self.names, self._built_for[-1], list(batch)
         if names[-1] == "weight" and len(arrays) == len(names) - 1:
             arrays.append(np.ones(arrays[-1].shape[: len(shapes[-1])], np.float32))
+        read = self._validation.names if self._validation is not None else ()
+        if len(arrays) != len(names) and "weight" in read and "weight" not in names:
+            raise TypeError(
+                "fit: a validation's reader has weights, and the training has none\n"
+                "  hint: sample_weight of ones, or validation_data=(x, y, weights) of arrays"
+            )
         if len(arrays) != len(names):
             raise TypeError(f"fit: a batch of {len(arrays)} arrays, not of {', '.join(names)}")
         wider = [_wider(*each) for each in zip(names, shapes, arrays, strict=True)]
@@ -107,7 +119,7 @@ class StaticStep(ForwardBackward):
 
     def _widen(self, arrays, wider):
         """Build the graph for the shapes of a batch that does not fit."""
-        names, shapes = self.source.names, self._built_for[-1]
+        names, shapes = self.names, self._built_for[-1]
         k = [before == after for before, after in zip(shapes, wider, strict=True)].index(False)
         try:
             self._rebuild(wider)
@@ -116,7 +128,8 @@ class StaticStep(ForwardBackward):
             raise ShapeError(f"fit: a batch has {text}; no graph is for both:\n{error}") from error
 
     def test_batches(self, reader: Any) -> Iterable[Any]:
-        return _tested(reader)
+        self._validation = _tested(reader)
+        return self._validation
 
     def state(self) -> dict[str, Any]:
         shapes = [[list(shape) for shape in each] for each in self._built_for]
@@ -133,7 +146,7 @@ class StaticStep(ForwardBackward):
                     f"Resume: the checkpoint is of batches of {len(shapes)} arrays, "
                     f"not {len(first)}"
                 )
-            for name, shape, here in zip(self.source.names, shapes, first, strict=True):
+            for name, shape, here in zip(self.names, shapes, first, strict=True):
                 if len(shape) != len(here):
                     raise GraphError(
                         f"Resume: the checkpoint is of batches with {name} {_text(shape)}, "

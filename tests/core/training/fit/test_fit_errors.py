@@ -135,7 +135,7 @@ WRONG = {
         (X, Y),
         {"validation_data": [(X, Y, X[:, 0])]},
         TypeError,
-        r"fit: validation_data: a batch is \(x, y\), of arrays .* not tuple of 3",
+        "fit: a validation's reader has weights, and the training has none",
     ),
     "class weights": ((X, Y), {"class_weight": {0: 2.0}}, ValueError, r"y is float32 \(20, 1\)"),
     "list of weights": ((X, Y), {"class_weight": [1.0]}, TypeError, r"\{class: weight\}, not \[1"),
