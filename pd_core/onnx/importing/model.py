@@ -146,7 +146,9 @@ class ImportedModel(Holder):
         for key, function in self.reparametrized.items():
             for name, v in getattr(function, "variables", dict)().items():
                 yield f"{self.stored.decisions[key].name}.{name}", v, False
-        yield from [(name, v, True) for name, v in getattr(self.operands, "buffers", dict)().items()]
+        yield from [
+            (name, v, True) for name, v in getattr(self.operands, "buffers", dict)().items()
+        ]
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)

@@ -15,6 +15,7 @@ from ...graph.node import ancestors
 from ...graph.op import op
 from ...graph.rewrite import substitute
 from ...graph.variable import Variable, constant
+from ..assigned import assigning
 from ..control import inside_loop, loop_counters, outside_loop
 from .chunked_scan import scan_bounded
 from .segments import Segments
@@ -46,8 +47,8 @@ class Step:
     computed step by step.
 
     `bounded` promises that states stay finite on any input, and `independent` that besides fixed
-    values the step captures nothing with a row for each sequence: with both, `scan_bounded` runs
-    the loop.
+    values the step captures nothing with a row for each sequence: with both, and nothing that mixes
+    rows, `scan_bounded` runs the loop.
     """
 
     inputs: dict[Variable, Variable] = field(default_factory=dict)
@@ -155,16 +156,21 @@ class _Unrolled:
         stop = {*self.packed, *self.states, *self.fixed}
         read = {x for node in ancestors(targets, stop=stop) for x in node.inputs} | set(targets)
         xs = [v for v in self.packed if v in read]
+        moving = [a for node in ancestors(targets, stop=stop) for a in node.effects]
 
         def body(states, slices):
             replaced = dict(zip([*self.states, *xs], [*states, *slices], strict=True))
             replaced[self.step.number] = loop_counters()[-1]
             rows = slices[0].dims[0] if slices else self.sequences.lengths.dims[0]
-            out = self._replaced(targets, replaced, rows)
-            return out[: len(states)], out[len(states) :]
+            found = self._replaced([*targets, *[a.value for a in moving]], replaced, rows)
+            out, moved = tuple(found[: len(targets)]), found[len(targets) :]
+            out = assigning(out, [a.variable for a in moving], moved)
+            return list(out[: len(states)]), list(out[len(states) :])
 
         init, slices = [s.init for s in self.step.states], [self.packed[v] for v in xs]
-        if self.step.bounded and self.step.independent and xs and read.isdisjoint(self.fixed):
+        step = self.step
+        may_reorder = step.bounded and step.independent and not step.per_step
+        if may_reorder and xs and read.isdisjoint(self.fixed):
             ys = scan_bounded(self.sequences, body, init, slices, self.reverse)
         else:
             _, ys = self.sequences.scan(body, init, slices, self.reverse, not self.step.bounded)

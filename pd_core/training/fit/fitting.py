@@ -119,9 +119,7 @@ def fit(
             update = KeptUpdate(optimizer)
             floats = float_type(module)
             is_weighted = validation is not None and "weight" in validation.names
-            step = StaticStep(
-                forward, criterion, training, update, precision, floats, is_weighted
-            )
+            step = StaticStep(forward, criterion, training, update, precision, floats, is_weighted)
             inner.append(update)
         if step.evaluate is not None:
             inner.append(step.evaluate)

@@ -19,7 +19,8 @@ def model():
         helper.make_node("BatchNormalization", ["a", *statistics], ["y"]),
     ]
     x, y = [
-        helper.make_tensor_value_info(k, TensorProto.FLOAT, ["N", n]) for k, n in [("x", 3), ("y", 4)]
+        helper.make_tensor_value_info(k, TensorProto.FLOAT, ["N", n])
+        for k, n in [("x", 3), ("y", 4)]
     ]
     graph = helper.make_graph(nodes, "g", [x], [y], stored)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
