@@ -15,7 +15,7 @@ _unwanted: ContextVar[frozenset[Variable]] = ContextVar("pd_core.unwanted", defa
 
 
 def is_unwanted(x: Variable) -> bool:
-    """Return whether the body or segment that is differentiated reads x, which needs no gradient."""
+    """Return whether a body or segment that is differentiated reads x, which needs no gradient."""
     return x in _unwanted.get()
 
 

@@ -54,7 +54,7 @@ class StaticStep(ForwardBackward):
         float_type: np.dtype = _FLOAT32,
         is_weighted: bool = False,
     ):
-        """`is_weighted` tells that validations have weights, whether the training has any or not."""
+        """`is_weighted` tells that validations have weights, whether or not the training has."""
         self.forward, self.criterion, self.source = forward, criterion, source
         self._validation: Source | None = None  # that runs, or ran last
         first, self.names = source.first(), list(source.names)

@@ -1,4 +1,4 @@
-"""Arrays of float64 beside Variables of float64 inside guards: with all digits, as in static ones."""
+"""Arrays of float64 beside Variables of float64 inside guards: with all digits."""
 
 import numpy as np
 
