@@ -61,9 +61,8 @@ def _literal(array: np.ndarray, found: Mapping[str, Any]) -> Variable:
     leaf = _new(Variable)
     attributes = leaf.__dict__
     attributes |= found
-    same = array.dtype is found["dtype"]
-    attributes["eager_value"] = array.copy() if same else as_array(array, found["dtype"])
-    attributes["literal"] = True
+    dtype, attributes["literal"] = found["dtype"], True
+    attributes["eager_value"] = array.copy() if array.dtype is dtype else as_array(array, dtype)
     if array.dtype.num == _DOUBLE:
         attributes["exact"] = array  # for the op whose argument it is, beside float64
     return leaf
