@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from onnx import helper
 
-from .broadcast import BROADCASTING, broadcast_dims
+from .broadcast import BROADCASTING, broadcast_dims, broadcast_size
 from .errors import ShapeError
 from .operator import Operator
 from .variable import Dim, Dims, MaybeNone, OutputType, Variable, fresh_dim
@@ -35,6 +35,34 @@ def refinement(*op_types: str) -> Callable[[_Refinement], _Refinement]:
 @refinement(*BROADCASTING)
 def _broadcast(node: Any) -> Any:
     return broadcast_dims(*(x.dims for x in node.inputs))
+
+
+@refinement("Einsum")
+def _einsum(node: Any) -> Any:
+    """Sizes of a letter, and of the axes of an ellipsis, broadcast; ONNX takes the first ones."""
+    left, arrow, result = node.attributes["equation"].replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(node.inputs):
+        return None
+    sizes: dict[Any, Dim] = {}  # those of an ellipsis by their places, from the last one
+    most = 0
+    for term, x in zip(terms, node.inputs, strict=True):
+        before, dots, after = term.partition("...")
+        hidden = x.rank - len(before) - len(after)
+        if hidden < 0 or (hidden and not dots):
+            return None
+        most = max(most, hidden)
+        for key, d in zip((*before, *range(-hidden, 0), *after), x.dims, strict=True):
+            size = broadcast_size(sizes.get(key, 1), d)
+            if size is None:
+                return None
+            sizes[key] = size
+    if not arrow:
+        once = "".join(c for c in sorted({*left}) if c.isalpha() and left.count(c) == 1)
+        result = ("..." if "..." in left else "") + once
+    before, dots, after = result.partition("...")
+    axes = range(-most, 0) if dots else ()
+    return tuple([sizes.get(key) for key in (*before, *axes, *after)])
 
 
 @refinement("MaxPool", "AveragePool", "LpPool")

@@ -10,6 +10,7 @@ from ..graph.variable import Operand, Variable, constant, describe
 from .gather import gather
 from .math import cast
 from .promotion import match_dtypes
+from .reduce import reduce_sum
 from .shape import unsqueeze
 
 
@@ -78,7 +79,8 @@ def cross(a: Operand, b: Operand, axis: int = -1) -> Variable:
 def einsum(equation: str, *inputs: Operand) -> Variable:
     """Sum of products in Einstein's notation: `"ij,jk->ik"` is the matrix product.
 
-    The axes that `...` stands for are broadcast, as those of `+`.
+    The axes that `...` stands for are broadcast, as those of `+`, and summed if `->` is not
+    followed by any.
 
     Args:
         equation: terms of letters with commas between, and the result behind `->`.
@@ -90,14 +92,23 @@ def einsum(equation: str, *inputs: Operand) -> Variable:
     """
     variables = [constant(x) for x in inputs]
     _check_equation(equation, variables)
-    return apply("Einsum", *_of_one_ellipsis(equation, variables), equation=equation)
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    variables, axes = _of_one_ellipsis(equation, variables)
+    if not (axes and arrow and "..." in left and "..." not in result):
+        return apply("Einsum", *variables, equation=equation)
+    every = apply("Einsum", *variables, equation=f"{left}->...{result}")
+    return reduce_sum(every, list(range(axes)))
 
 
 def _of_one_ellipsis(equation, variables):
-    """Give the operands as many axes at their `...` as the one with the most, in ONNX the same."""
+    """Give the operands as many axes at their `...` as the one with the most, in ONNX the same.
+
+    Returns:
+        The operands, and this number of axes.
+    """
     terms = equation.replace(" ", "").partition("->")[0].split(",")
     if len(terms) != len(variables):
-        return variables  # ONNX tells another number of terms
+        return variables, 0  # ONNX tells another number of terms
     hidden = [
         x.rank - len(t) + 3 if "..." in t else 0 for t, x in zip(terms, variables, strict=True)
     ]
@@ -105,10 +116,11 @@ def _of_one_ellipsis(equation, variables):
     places = [
         range(t.find("..."), t.find("...") + most - n) for t, n in zip(terms, hidden, strict=True)
     ]
-    return [
+    wide = [
         unsqueeze(x, list(new)) if "..." in t and 0 <= n < most else x
         for x, t, n, new in zip(variables, terms, hidden, places, strict=True)
     ]
+    return wide, most
 
 
 def _check_equation(equation, variables):

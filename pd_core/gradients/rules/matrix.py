@@ -2,10 +2,12 @@
 
 from string import ascii_letters
 
+import numpy as np
+
 from ... import ops
-from ...graph.node import Node
+from ...graph.node import Node, apply
 from ...graph.rewrite import permutation
-from ...graph.variable import Variable
+from ...graph.variable import Variable, is_open
 from ..expression import expression
 from ..registry import Attributes, Gradients, gradient, unbroadcast
 
@@ -86,11 +88,13 @@ def det(node: Node, dy: Variable) -> Gradients:
 @gradient("Einsum")
 def einsum(node: Node, dy: Variable) -> Gradients:
     """For each operand the product of the others with dy, summed to its own subscripts."""
-    terms, result = _subscripts(node)
-    return [lambda k=k: _operand_gradient(node, dy, terms, result, k) for k in range(len(terms))]
+    terms, result, dots = _subscripts(node)
+    return [
+        lambda k=k: _operand_gradient(node, dy, terms, result, dots, k) for k in range(len(terms))
+    ]
 
 
-def _operand_gradient(node, dy, terms, result, k):
+def _operand_gradient(node, dy, terms, result, dots, k):
     x, own = node.inputs[k], terms[k]
     others = [t for j, t in enumerate(terms) if j != k]
     operands = [v for j, v in enumerate(node.inputs) if j != k]
@@ -102,7 +106,18 @@ def _operand_gradient(node, dy, terms, result, k):
     g = _on_diagonal(g, letters, own, x) if len(letters) < len(own) else g
     broadcast = [n for n, (d, e) in enumerate(zip(x.dims, g.dims, strict=True)) if d == 1 != e]
     g = ops.reduce_sum(g, broadcast, keep_dim=True) if broadcast else g
+    pairs = zip(own, x.dims, g.dims, strict=True)
+    maybe = [n for n, (c, d, e) in enumerate(pairs) if c in dots and is_open(d) and d != e]
+    g = _summed_at_ones(g, x, maybe) if maybe and any(map(set(dots).intersection, others)) else g
     return ops.expand_like(g, x)
+
+
+def _summed_at_ones(g, x, axes):
+    """Sum g over those of these axes that have one element in x, as evaluations know."""
+    ones = ops.equal(ops.gather(ops.shape_of(x), np.int64(axes)), 1)
+    summed = ops.gather(np.int64(axes), ops.reshape(ops.nonzero(ones), [-1]))
+    dims = [d if n in axes else e for n, (d, e) in enumerate(zip(x.dims, g.dims, strict=True))]
+    return apply("ReduceSum", g, summed, noop_with_empty_axes=1, known=dims)
 
 
 def _on_diagonal(g, letters, own, x):
@@ -120,7 +135,7 @@ def _on_diagonal(g, letters, own, x):
 
 
 def _subscripts(node):
-    """Return the subscripts of each operand and of the result, an ellipsis replaced by letters."""
+    """Return the subscripts of each operand and of the result, and the letters of an ellipsis."""
     equation = node.attributes["equation"].replace(" ", "")
     left, arrow, result = equation.partition("->")
     terms = left.split(",")
@@ -134,4 +149,4 @@ def _subscripts(node):
     if not arrow:
         once = [c for c in sorted(left) if c.isalpha() and left.count(c) == 1]
         result = ("..." if "..." in left else "") + "".join(once)
-    return terms, result.replace("...", "".join(dots))
+    return terms, result.replace("...", "".join(dots)), dots

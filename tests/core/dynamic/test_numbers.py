@@ -51,3 +51,16 @@ def test_signs_of_zero_and_kinds_of_one_are_kept():
         x = pd.to_variable(np.ones(1, f32))
         for zero in (0.0, -0.0, 0, 0.0, -0.0):
             assert np.signbit((x * zero).numpy()[0]) == np.signbit(zero)
+
+
+def test_arrays_beside_float64_have_all_of_their_digits(rng):
+    with pd.guard():
+        v = pd.Variable(data=rng.normal(size=(3, 3)), dtype="float64")
+        w = np.asarray(v)
+        for _ in range(3):
+            c = rng.normal(size=(3, 3))
+            for f in (np.add, np.multiply, np.divide, np.matmul, np.maximum):
+                np.testing.assert_allclose(f(v, c), f(w, c), rtol=1e-14, atol=1e-15)
+                np.testing.assert_allclose(f(c, v), f(c, w), rtol=1e-14, atol=1e-15)
+            (g,) = pd.gradients(pd.reduce_sum(v * c), [v])
+            np.testing.assert_array_equal(g, c)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import pd_core as pd
+from pd_core.graph.variable import Variable, open_dim
 
 SIZES = {"i": 3, "j": 4, "k": 2}
 WRITTEN = [
@@ -83,3 +84,31 @@ def test_sizes_of_one_are_broadcast():
     a, b = np.ones((2, 1), np.float32), np.ones((4, 5), np.float32)
     found = pd.einsum("ij,jk->ik", a, b).eval()
     np.testing.assert_array_equal(found, np.einsum("ij,jk->ik", a, b))
+
+
+def test_an_ellipsis_without_a_place_in_the_result_is_summed(rng):
+    a, b = rng.normal(size=(2, 3, 4)).astype("f4"), rng.normal(size=(3, 4)).astype("f4")
+    x, y = pd.Variable([2, 3, 4]), pd.Variable([3, 4])
+    c = pd.einsum("...i,...i->i", x, y)
+    found = pd.eval([c, *pd.gradients(c, [x, y])], {x: a, y: b})
+    wanted = [(a * b).sum((0, 1)), np.broadcast_to(b, a.shape), a.sum(0)]
+    for f, w in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(f, w, rtol=1e-5, atol=1e-5)
+
+
+def test_an_ellipsis_of_sizes_that_may_be_one(rng):
+    torch = pytest.importorskip("torch")
+    assert pd.einsum("...i,i...->i...", pd.Variable([1, 2]), pd.Variable([2, "n"])).dims == (2, "n")
+    equation = "...i,i...,...->...i"
+    x = [Variable.of([open_dim() for _ in range(k)], "float64", "x") for k in (2, 3, 2)]
+    y = pd.einsum(equation, *x)
+    targets = [y, *pd.gradients(pd.reduce_sum(pd.square(y)), x)]
+    for shapes in [((3, 2), (2, 1, 3), (4, 1)), ((1, 2), (2, 4, 3), (1, 3))]:
+        arrays = [rng.normal(size=shape) for shape in shapes]
+        found, *gradients = pd.eval(targets, dict(zip(x, arrays, strict=True)))
+        tensors = [torch.tensor(a, requires_grad=True) for a in arrays]
+        wanted = torch.einsum(equation, *tensors)
+        (wanted**2).sum().backward()
+        np.testing.assert_allclose(found, wanted.detach(), rtol=1e-9)
+        for g, t in zip(gradients, tensors, strict=True):
+            np.testing.assert_allclose(g, t.grad, rtol=1e-9)
