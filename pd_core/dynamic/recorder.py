@@ -13,7 +13,7 @@ from ..graph.arrays import as_array
 from ..graph.errors import NotComputed
 from ..graph.names import current_namespace, open_prefixes
 from ..graph.nested import variables_in
-from ..graph.node import Node, location_in_force, refined, typed
+from ..graph.node import Node, location_in_force, typed, with_dims
 from ..graph.owned import Owned
 from ..graph.recording import as_number, record_with, recorder
 from ..graph.site import Site, user_site
@@ -445,7 +445,7 @@ class Recorder:
         if dims == x.dims:
             return x
         if x.node is not None:
-            return refined(x, dims)
+            return with_dims(x, dims)
         # its gradients are those of x
         source = x if x.source is None else x.source
         attributes = {"eager_value": x.eager_value, "tracked": x.tracked, "literal": x.literal}

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 from ..graph.checks import differ
 from ..graph.errors import GraphError, NoGradient
-from ..graph.node import Node, refined
+from ..graph.node import Node, refined, serials, with_dims
 from ..graph.site import site_text
 from ..graph.variable import Variable
 from .registry import rule_of
@@ -30,6 +30,7 @@ def partials(
         return [None] * len(node.inputs)
     is_whole = not node.blocks and node.op_type != "Recompute"  # no graph of its own
     token = None if is_whole else _unwanted.set(_unwanted_within(node, wanted))
+    first = next(serials)  # what has a node before that, such as one of dys, is not of this rule
     try:
         pairs = zip(node.inputs, rule_of(node)(node, *dys), strict=True)
         made = [None if x not in wanted else g() if callable(g) else g for x, g in pairs]
@@ -42,7 +43,8 @@ def partials(
         if token is not None:
             _unwanted.reset(token)
     return [
-        None if g is None else _shaped(g, x, node) for x, g in zip(node.inputs, made, strict=True)
+        None if g is None else _shaped(g, x, node, first)
+        for x, g in zip(node.inputs, made, strict=True)
     ]
 
 
@@ -59,10 +61,13 @@ def _unwanted_within(node: Node, wanted: Container[Variable]) -> frozenset[Varia
     return outer.union(needless, (v for v, x in pairs if x in needless))
 
 
-def _shaped(g: Variable, x: Variable, node: Node) -> Variable:
-    """Give a gradient the sizes of its variable, also where inference lost them."""
+def _shaped(g: Variable, x: Variable, node: Node, first: int) -> Variable:
+    """Give a gradient the sizes of its variable, also where inference lost them.
+
+    `first` is the number before those of the nodes that the rule has built.
+    """
     if differ(g, x):
         raise GraphError(f"the rule of {node.op_type} gave {g!r} for {x!r}")
     if g.dims != x.dims and g.node is not None:
-        return refined(g, x.dims)
+        return (refined if g.node.serial > first else with_dims)(g, x.dims)
     return g

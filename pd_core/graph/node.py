@@ -341,13 +341,26 @@ def _arguments(
     return inputs, attributes
 
 
+def with_dims(x: Variable, dims: Iterable[Dim]) -> Variable:
+    """Return a Variable with other names of sizes, as a result that depends on it.
+
+    For one that others may hold: gradients with respect to it flow on, and end where it says so.
+    """
+    dims = tuple(dims)
+    return x if x.dims == dims else apply("Identity", x, known=dims)
+
+
 def refined(x: Variable, dims: Iterable[Dim]) -> Variable:
-    """Return the same value with other names of sizes, as the output of a node of its own."""
+    """Return the same value with other names of sizes, as the output of a node of its own.
+
+    x was just built and nobody else holds it, unlike that of `with_dims`: the node stands in the
+    place of its own, and no gradient with respect to x itself passes.
+    """
     dims = tuple(dims)
     if x.dims == dims:
         return x
     if x.node is None:  # a constant that was computed from sizes which are known
-        return apply("Identity", x, known=dims)
+        return with_dims(x, dims)
     index = x.node.outputs.index(x)
     types = [(dims if k == index else y.dims, y.dtype) for k, y in enumerate(x.node.outputs)]
     return rebuilt(x.node, types=types).outputs[index]

@@ -43,6 +43,33 @@ def test_ways_that_are_lost_are_errors():
         assert pd.gradients(h * 3.0, [h])[0].numpy().tolist() == [3, 3, 3]
 
 
+def _leaf(value):
+    """A Variable of a line whose sizes differ from call to call: they have names."""
+    x = pd.to_variable(value)
+    x.stop_gradient = False
+    return x
+
+
+def test_derivatives_pass_where_sizes_get_other_names():
+    """They ended at what was built again with other sizes, and jvp was zeros."""
+    x, v = np.arange(6, dtype="float32").reshape(2, 3) / 4, np.ones((2, 3), "float32")
+    with pd.guard():
+        _leaf(v[:, :2])
+        a, w = _leaf(x), pd.to_variable(v)
+        (g,) = pd.gradients(pd.reduce_sum(pd.square(pd.einsum("ij,kj->ik", a, w))), [a])
+        np.testing.assert_allclose(pd.jvp(g, [a], [v]).numpy(), 2 * v @ v.T @ v, rtol=1e-5)
+        h = a * a  # unstack has to know the sizes
+        (g,) = pd.gradients(pd.unstack(h, 1)[2] * 3.0, [h])
+        np.testing.assert_array_equal(g.numpy(), v * [0, 0, 3])
+        h.stop_gradient = True
+        assert pd.unstack(h, 1)[2].stop_gradient
+    a, b, u = [pd.Variable([None, None]) for _ in range(3)]
+    seed = pd.tanh(u)
+    back = pd.gradients(a + b, [a, b], [seed])
+    (g,) = pd.gradients([back[0] * back[0], back[1]], [seed])
+    np.testing.assert_allclose(pd.eval(g, {a: v, b: v, u: x}), 2 * np.tanh(x) + 1, rtol=1e-5)
+
+
 def test_several_variables_and_results():
     a, b = pd.Variable([2]), pd.Variable([3])
     cost = pd.reduce_sum(a**3) * pd.reduce_sum(b * b)
