@@ -175,8 +175,9 @@ class _Writer:
                 self._claim(v, name)
 
     def _transposed_factors(self, order):
-        """The outputs that are a transpose, and a factor of a product to which another is added.
+        """The outputs that are a transpose, and a factor of a product to which something is added.
 
+        With another transpose as the other factor or as what is added.
         ONNX Runtime 1.31 makes a Gemm of these, in which it looks for all transposes at once, and
         loses the one that is an output of the graph: a copy of it is the output.
         """
@@ -185,6 +186,7 @@ class _Writer:
         if not outputs:
             return found
         products: dict[Variable, set[Variable]] = {}
+        paired: set[Variable] = set()  # products of two transposes
         for node in order:
             inputs = node.inputs
             if self.merging is not None:
@@ -192,11 +194,14 @@ class _Writer:
                 inputs = [same.get(x, x) for x in self.merging.inputs(node)]
             if node.op_type in ("MatMul", "Gemm"):
                 products[node.outputs[0]] = outputs.intersection(inputs[:2])
+                if all(x.is_output_of("Transpose") for x in inputs[:2]):
+                    paired.add(node.outputs[0])
             terms = inputs[:2] if node.op_type == "Add" else ()
             if node.op_type == "Gemm" and len(inputs) > 2:
                 terms = (node.outputs[0], inputs[2])
-            if any(x is not None and x.is_output_of("Transpose") for x in terms):
-                found.update(*[products.get(x, ()) for x in terms])
+            if not any(x is not None and x.is_output_of("Transpose") for x in terms):
+                terms = [x for x in terms if x in paired]
+            found.update(*[products.get(x, ()) for x in terms])
         return found
 
     def _claim(self, v, name):
@@ -351,9 +356,11 @@ class _Writer:
                 free = want is not None and want not in self.taken
                 copy = self._free(want if free else f"{name}_out")
                 self.is_foldable = self.is_foldable or v.value is not None
-                self.nodes.append(
-                    NodeProto(name=copy, op_type="Identity", input=[name], output=[copy])
-                )
+                if v in self.kept:  # ONNX Runtime takes an Identity out before it makes a Gemm
+                    node = helper.make_node("Concat", [name], [copy], copy, axis=0)
+                else:
+                    node = NodeProto(name=copy, op_type="Identity", input=[name], output=[copy])
+                self.nodes.append(node)
                 name = copy
             names.append(name)
         return names
