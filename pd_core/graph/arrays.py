@@ -22,7 +22,8 @@ _OF_VARIABLES = "pd.stack joins Variables and numbers"
 
 def native(dtype: DTypeLike) -> np.dtype:
     """Return an element type in this machine's order of bytes, the only one that runtimes read."""
-    return np.dtype(dtype).newbyteorder("=")
+    dtype = np.dtype(dtype)  # where it is that already, the same object: feeds are compared with it
+    return dtype if dtype.isnative else np.dtype(dtype.newbyteorder("=").str)
 
 
 def host_array(value: Any) -> np.ndarray:

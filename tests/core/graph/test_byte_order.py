@@ -65,3 +65,10 @@ def test_masked_elements_are_refused_by_trainings():
         net.fit(x, masked, loss="mse", optimizer="sgd")
     whole = np.ma.masked_array(x)  # nothing is masked
     net.fit(whole, x[:, :1], loss="mse", optimizer="sgd")
+
+
+def test_types_are_the_objects_of_numpy():
+    """Arrays of a Variable's own type are fed as they are, told by the object that its type is."""
+    for name in ("float32", "float64", "int64", "bool", "float16"):
+        for spelled in (name, np.dtype(name), np.dtype(name).newbyteorder(">")):
+            assert pd.Variable([2], dtype=spelled).dtype is np.dtype(name)
