@@ -94,10 +94,10 @@ class Categorical(Distribution):
     def __init__(self, probs: Operand | None = None, logits: Operand | None = None) -> None:
         p, z = one_of("Categorical", probs, logits)
         given: Any = p if z is None else z
-        if not given.rank or not isinstance(given.dims[-1], int):
+        if not given.rank or not isinstance(given.shape[-1], int):
             raise ShapeError(f"Categorical: takes [..., classes], not {describe(given)}")
         self.logits = log_softmax(m.log(p) if z is None else z)
-        self.probs, self.classes = m.exp(self.logits), given.dims[-1]
+        self.probs, self.classes = m.exp(self.logits), given.shape[-1]
 
     def like(self) -> Variable:
         """Return a Variable of the shape of the classes of one draw: [...]."""

@@ -125,7 +125,7 @@ def _multivariate_normal(p, q):
     to_q = triangular_inverse(q.scale_tril)
     moved = squeeze(matmul(to_q, unsqueeze(p.loc - q.loc, -1)), -1)
     spread = reduce_sum(m.square(matmul(to_q, p.scale_tril)), [-2, -1])
-    terms = spread + reduce_sum(m.square(moved), -1) - p.loc.dims[-1]
+    terms = spread + reduce_sum(m.square(moved), -1) - p.loc.shape[-1]
     logs = [reduce_sum(m.log(diagonal(each.scale_tril)), -1) for each in (q, p)]
     return 0.5 * terms + logs[0] - logs[1]
 

@@ -57,8 +57,8 @@ class MultivariateNormal(Distribution):
             )
         name, value, factor = chosen[0]
         matrix, mean = _of_one_dtype(name, value, loc)
-        n = mean.dims[-1] if mean.rank else None
-        if not isinstance(n, int) or matrix.dims[-2:] != (n, n):
+        n = mean.shape[-1] if mean.rank else None
+        if not isinstance(n, int) or matrix.shape[-2:] != (n, n):
             raise ShapeError(
                 f"MultivariateNormal: loc is [..., n] and {name} [..., n, n], not "
                 f"{describe(mean)} and {describe(matrix)}"
@@ -93,7 +93,7 @@ class MultivariateNormal(Distribution):
 
     def entropy(self) -> Variable:
         """Return n (1 + ln(2 pi)) / 2 + ln |L|, in nats."""
-        n = self.loc.dims[-1]
+        n = self.loc.shape[-1]
         return 0.5 * (n + self._size()) + self._log_det() + reduce_sum(zeros_like(self.loc), -1)
 
     def rsample(self, sizes: TargetShape = ()) -> Variable:
@@ -102,7 +102,7 @@ class MultivariateNormal(Distribution):
         return self.loc + squeeze(matmul(self.scale_tril, noise), -1)
 
     def _size(self):
-        return self.loc.dims[-1] * math.log(2.0 * math.pi)
+        return self.loc.shape[-1] * math.log(2.0 * math.pi)
 
     def _log_det(self):
         return reduce_sum(m.log(diagonal(self.scale_tril)), -1)

@@ -83,7 +83,7 @@ def _positive(x):
 
 
 def _cholesky(x):
-    return ops.cholesky(x @ ops.swap_axes(x, -1, -2) + 3.0 * ops.eye(x.dims[-1], dtype=x.dtype))
+    return ops.cholesky(x @ ops.swap_axes(x, -1, -2) + 3.0 * ops.eye(x.shape[-1], dtype=x.dtype))
 
 
 def _triangular(a, upper):
@@ -93,7 +93,7 @@ def _triangular(a, upper):
 
 
 def _solve(a, b, upper):
-    a = ops.tanh(a) + 3.0 * ops.eye(a.dims[-1], dtype=a.dtype)
+    a = ops.tanh(a) + 3.0 * ops.eye(a.shape[-1], dtype=a.dtype)
     return ops.solve_triangular(a, b, upper=upper)
 
 

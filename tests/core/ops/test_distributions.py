@@ -432,3 +432,20 @@ def test_what_it_shows():
     x = pd.Variable("x", shape=[3])
     assert repr(d.Exponential(x)) == "Exponential(rate=x)"
     assert repr(d.Independent(d.Exponential(x), 1)) == "Independent(Exponential(rate=x), 1)"
+
+
+def test_sizes_that_change_inside_a_guard():
+    """What a line has seen with several sizes has numbers for them still."""
+    with pd.guard():
+        for n in (3, 4, 5, 3):
+            loc, scale = np.zeros((2, n), np.float32), np.eye(n, dtype=np.float32)
+            vectors = pd.distributions.MultivariateNormal(
+                pd.to_variable(loc), scale_tril=pd.to_variable(scale)
+            )
+            np.testing.assert_allclose(
+                vectors.log_prob(loc).numpy(), [-0.5 * n * np.log(2 * np.pi)] * 2, rtol=1e-5
+            )
+            classes = pd.distributions.Categorical(logits=pd.to_variable(loc))
+            np.testing.assert_allclose(
+                classes.log_prob(np.array([0, n - 1])).numpy(), [-np.log(n)] * 2, rtol=1e-5
+            )
