@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..graph.arrays import as_array
+from ..graph.arrays import as_array, native
 from ..graph.errors import NotComputed
 from ..graph.names import current_namespace, open_prefixes
 from ..graph.nested import variables_in
@@ -52,7 +52,7 @@ def _literal_type(array: np.ndarray, site: Site | None) -> Mapping[str, Any] | N
     if dtype.num == _DOUBLE:
         dtype = _SINGLE
     elif not dtype.isnative:
-        dtype = dtype.newbyteorder("=")
+        dtype = native(dtype)
     return leaf_type(site, array.shape, dtype)
 
 
@@ -377,7 +377,7 @@ class Recorder:
         if dtype is None and array.dtype.num == _DOUBLE:
             dtype = _SINGLE
         elif dtype is None and not array.dtype.isnative:
-            dtype = array.dtype.newbyteorder("=")
+            dtype = native(array.dtype)
         if array.dtype.kind not in "fiub" or type(value) is np.ma.MaskedArray:
             array = as_array(value, dtype)
         elif dtype is not None and array.dtype != dtype:

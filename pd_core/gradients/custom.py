@@ -320,7 +320,7 @@ def custom_gradients(node: Node, *dys: Variable | None) -> Gradients:
 
 
 def _refusal(x: Variable) -> Callable[[], Variable | None]:
-    """What raises the error of a gradient that is asked for, and goes to no input."""
+    """A function that raises NoGradient if the gradient of a captured Variable is asked for."""
 
     def refuse() -> Variable | None:
         if is_unwanted(x):  # bodies are differentiated by all that they capture

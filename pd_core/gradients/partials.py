@@ -49,7 +49,7 @@ def partials(
 
 
 def _unwanted_within(node: Node, wanted: Container[Variable]) -> frozenset[Variable]:
-    """What needs no gradient: inputs of a node, and what stands for them in its bodies."""
+    """The inputs of a node without gradients, and the block inputs that have their values."""
     outer = _unwanted.get()
     needless = {x for x in node.inputs if x is not None and (x not in wanted or x in outer)}
     pairs = [p for b in node.blocks.values() for p in zip(b.captured, node.captures, strict=True)]

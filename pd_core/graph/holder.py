@@ -1,4 +1,4 @@
-"""What is no layer and has Variables all the same, such as an imported model."""
+"""The base class of objects other than layers that own Variables, such as imported models."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

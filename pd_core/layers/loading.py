@@ -14,7 +14,7 @@ from ..storage.small_floats import exceeding, is_float, widened
 
 
 class Loading:
-    """What is wrong with values, collected so that one error has all of it.
+    """The mismatches between values and parameters, collected for one error that lists them.
 
     `who` begins its message.
     """

@@ -1,6 +1,6 @@
-"""What bodies of loops and branches assign to persistent variables, such as moving statistics.
+"""Assignments to persistent variables in bodies of loops and branches, such as moving statistics.
 
-A loop carries it as a state from step to step, and stores what is left after the last one.
+A loop carries the value as a state from step to step, and stores that after the last one.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -231,7 +231,7 @@ def test_the_command(capsys):
 
 
 def test_a_parameter_that_is_lost_is_seen(monkeypatch):
-    """Of a random module of PyTorch: one bias has another value."""
+    """The campaign finds a bias with another value in a random module of PyTorch."""
     pytest.importorskip("torch")
     load = state_dicts.from_pytorch
 

@@ -190,7 +190,7 @@ def test_each_thread_enables_and_disables_its_own():
 
 
 def test_a_task_enables_and_disables_for_itself():
-    """As a cell of a notebook with an `await` does."""
+    """Each asyncio task has its own setting, such as a notebook cell with an `await`."""
 
     async def one(function):
         function()

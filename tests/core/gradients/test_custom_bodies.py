@@ -55,7 +55,7 @@ def derivatives(cost, x, v):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_true_formulas_give_the_same_derivatives(kind):
-    """Of the first and second order, both ways, in loops and branches, and of values at hand."""
+    """First and second derivatives are equal in loops and branches, static and in a guard."""
     a, b = np.stack([A, 0.3 * A + 0.4]), np.float32([[1, 2, 3], [-1, 0.5, 2]])
     custom = pd.custom_gradient(cube, true_vjp)
     x, v = pd.Variable([2, 3]), pd.Variable([2, 3])

@@ -23,7 +23,7 @@ def swapped(array):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int16", "int64"])
 def test_values_are_those_of_native_arrays(dtype):
-    """Of constants, states, feeds, values at hand, casts and slots of that type."""
+    """Constants, states, feeds, values at hand, casts and slots take big-endian arrays."""
     native = NATIVE.astype(dtype)
     other = swapped(native)
     x = pd.Variable([None, 3], dtype=other.dtype)

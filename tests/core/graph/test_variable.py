@@ -470,7 +470,7 @@ def test_a_file_is_an_initializer_too(tmp_path):
 
 
 def test_a_shape_may_be_any_sequence():
-    """As lists of settings are, those of OmegaConf say, which were taken for data."""
+    """Sequences that are not lists, such as OmegaConf's, are shapes and not data."""
     from collections import UserList
 
     for v in (pd.Variable(UserList([None, 4])), pd.Variable(shape=UserList([None, 4]))):
